@@ -1,0 +1,194 @@
+# kbfcached: one hand-written, non-recursive Makefile. `make help` lists the goals.
+#
+# A bare clone builds with `make`: the rules below install missing packages, run autoconf and configure, and then build.
+# Everything that is built lands in $(BUILD); sanitizer builds use their own directory.
+
+BUILD ?= build
+SANITIZE ?=
+WERROR ?= -Werror
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# The two README commands should use the whole machine without being told.
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(JOBS)
+endif
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+
+PACKAGES_BUILD := g++ autoconf libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev
+PACKAGES_FORMAT := clang-format
+PACKAGES_LINT := clang-tidy cppcheck
+INSTALL_PACKAGES := tools/install-packages
+
+# ---- configuration -------------------------------------------------------------------------------------------------
+
+ifneq ($(filter-out clean distclean help format,$(or $(MAKECMDGOALS),all)),)
+include config.mk
+endif
+
+configure config.h.in &: configure.ac
+	@$(INSTALL_PACKAGES) 'to build' $(PACKAGES_BUILD)
+	autoconf && autoheader
+	@touch configure config.h.in
+
+config.status: configure
+	@$(INSTALL_PACKAGES) 'to build' $(PACKAGES_BUILD)
+	@if test -x config.status; then echo './config.status --recheck'; ./config.status --recheck; \
+	else echo './configure -q'; ./configure -q; fi
+	@touch config.status
+
+config.mk config.h &: config.status config.h.in src/config.mk.in
+	@./config.status -q
+	@touch config.mk config.h
+
+# ---- flags ---------------------------------------------------------------------------------------------------------
+
+CPPFLAGS += -I.
+CXXFLAGS += -Wall -Wextra $(WERROR)
+ifneq ($(SANITIZE),)
+CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=$(SANITIZE)
+ALLOC_LIBS :=
+else
+ALLOC_LIBS = $(JEMALLOC_LIBS)
+endif
+COMPILE = $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP
+
+# ---- sources: one wildcard per room --------------------------------------------------------------------------------
+
+STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc)
+TOOL_SRC := $(wildcard tools/*.cc)
+TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc)
+BENCH_SRC := $(wildcard bench/*.cc)
+HEADERS := $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h tools/*.h tests/*.h bench/*.h)
+PUBLIC_HEADERS := $(wildcard storage/*.h storage/paper/*.h)
+
+objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
+STORAGE_OBJ := $(call objects,$(STORAGE_SRC))
+ALL_OBJ := $(call objects,$(STORAGE_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) docs/example.cc)
+BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
+
+.PHONY: all serve check check-unit check-layers check-headers bench install uninstall dist asan ubsan tsan \
+        sanitizer-run format check-format lint clean distclean help soak
+.SECONDARY:
+
+all: $(BUILD)/libkbf.a $(BUILD)/kbf.pc $(BUILD)/kbfplan
+
+$(BUILD)/%.o: %.cc config.h
+	@mkdir -p $(@D)
+	$(COMPILE) $(EXTRA_FLAGS) -c -o $@ $<
+
+# The only object with another instruction set; it is entered only where the CPU has it.
+$(BUILD)/storage/kbf_kernel_clmul.o: EXTRA_FLAGS = $(CLMUL_FLAGS)
+
+$(BUILD)/libkbf.a: $(STORAGE_OBJ)
+	@rm -f $@
+	$(AR) rc $@ $^ && $(RANLIB) $@
+
+$(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
+	@mkdir -p $(@D)
+	@sed -e 's|@prefix@|$(prefix)|; s|@exec_prefix@|$(exec_prefix)|; s|@libdir@|$(libdir)|' \
+	     -e 's|@includedir@|$(includedir)|; s|@PACKAGE_VERSION@|$(PACKAGE_VERSION)|' $< > $@
+
+LINK = $(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ $(ALLOC_LIBS)
+
+$(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/libkbf.a
+	$(LINK)
+
+$(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(BUILD)/libkbf.a
+	$(LINK)
+
+$(BUILD)/docs/example: $(BUILD)/docs/example.o $(BUILD)/libkbf.a
+	$(LINK)
+
+$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
+	$(LINK)
+
+-include $(ALL_OBJ:.o=.d)
+
+# ---- running and checking ------------------------------------------------------------------------------------------
+
+serve: all
+	@echo 'kbfcached: the server does not exist yet; $(BUILD)/kbfplan, the sizing calculator, does: try $(BUILD)/kbfplan --help'
+
+# tests/run prints one line per step and ends with "N passed, M failed".
+check: all $(BUILD)/tests/unit $(BUILD)/docs/example
+	@MAKE='$(MAKE) --no-print-directory' BUILD=$(BUILD) tests/run
+
+check-unit: $(BUILD)/tests/unit
+	$(BUILD)/tests/unit
+
+check-layers:
+	@tests/check-layers
+
+# Every header stands on its own.
+check-headers: config.h
+	@for header in $(HEADERS); do \
+	  $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(CLMUL_FLAGS) -fsyntax-only -x c++ -include $$header /dev/null || \
+	    { echo "$$header does not compile on its own"; exit 1; }; \
+	done; echo "$(words $(HEADERS)) headers compile on their own"
+
+# The statistical tests again with other seeds and larger sizes.
+soak: $(BUILD)/tests/unit
+	KBF_SOAK=1 $(BUILD)/tests/unit
+
+bench: $(BENCH_BIN)
+	@bench/run $(BUILD)
+
+asan:
+	@$(MAKE) BUILD=build-asan SANITIZE=address sanitizer-run
+ubsan:
+	@$(MAKE) BUILD=build-ubsan SANITIZE=undefined sanitizer-run
+tsan:
+	@$(MAKE) BUILD=build-tsan SANITIZE=thread sanitizer-run
+sanitizer-run: $(BUILD)/tests/unit $(BUILD)/docs/example
+	$(BUILD)/docs/example
+	$(BUILD)/tests/unit
+
+SOURCES = $(STORAGE_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) $(HEADERS) docs/example.cc
+format:
+	@$(INSTALL_PACKAGES) 'to format' $(PACKAGES_FORMAT)
+	clang-format -i $(SOURCES)
+check-format:
+	@$(INSTALL_PACKAGES) 'to check the format' $(PACKAGES_FORMAT)
+	@clang-format --dry-run -Werror $(SOURCES) && echo 'the format is clean'
+lint: config.h
+	@$(INSTALL_PACKAGES) 'to lint' $(PACKAGES_LINT)
+	clang-tidy --quiet $(STORAGE_SRC) $(TOOL_SRC) -- -std=c++20 $(CPPFLAGS) $(CLMUL_FLAGS)
+	cppcheck --quiet --std=c++20 --language=c++ --inline-suppr --error-exitcode=1 \
+	  --enable=warning,performance,portability --suppress=missingIncludeSystem -I. $(STORAGE_SRC) $(TOOL_SRC)
+
+# ---- installing ----------------------------------------------------------------------------------------------------
+
+install: all
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/kbf/storage/paper
+	install -m 755 $(BUILD)/kbfplan $(DESTDIR)$(bindir)
+	install -m 644 $(BUILD)/libkbf.a $(DESTDIR)$(libdir)
+	install -m 644 $(BUILD)/kbf.pc $(DESTDIR)$(libdir)/pkgconfig
+	install -m 644 $(wildcard storage/*.h) $(DESTDIR)$(includedir)/kbf/storage
+	install -m 644 $(wildcard storage/paper/*.h) $(DESTDIR)$(includedir)/kbf/storage/paper
+
+uninstall: config.mk
+	rm -f $(DESTDIR)$(bindir)/kbfplan $(DESTDIR)$(libdir)/libkbf.a $(DESTDIR)$(libdir)/pkgconfig/kbf.pc
+	rm -rf $(DESTDIR)$(includedir)/kbf
+
+dist: config.mk
+	git archive --prefix=kbfcached-$(PACKAGE_VERSION)/ -o kbfcached-$(PACKAGE_VERSION).tar.gz HEAD
+	@echo kbfcached-$(PACKAGE_VERSION).tar.gz
+
+clean:
+	rm -rf build build-asan build-ubsan build-tsan
+distclean: clean
+	rm -rf configure config.h.in config.h config.mk config.status config.log autom4te.cache kbfcached-*.tar.gz
+
+help:
+	@echo 'make            build everything into build/ (installs missing packages and configures first)'
+	@echo 'make serve      the same, then run the server'
+	@echo 'make check      the same, then every test; ends with "N passed, M failed"'
+	@echo 'make soak       the statistical tests with more seeds and larger sizes'
+	@echo 'make bench      in-process benchmarks; tables in bench/results/'
+	@echo 'make asan | ubsan | tsan    the unit tests under a sanitizer, in their own build directory'
+	@echo 'make format | check-format | lint    clang-format; clang-tidy and cppcheck'
+	@echo 'make install | uninstall    programs, libkbf.a, headers, kbf.pc (DESTDIR, ./configure --prefix)'
+	@echo 'make dist       a source archive of the last commit'
+	@echo 'make clean | distclean      remove what was built | and what was configured'
+	@echo 'Settings: JOBS=n, WERROR= (warnings do not stop the build), BUILD=dir'
