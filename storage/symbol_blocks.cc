@@ -1,0 +1,100 @@
+#include "storage/symbol_blocks.h"
+
+#include <algorithm>
+#include <cassert>
+#include <queue>
+#include <utility>
+
+namespace kbf {
+
+SymbolBlocks::SymbolBlocks(unsigned symbol_bits, unsigned check_bits_min)
+    : symbol_bits_(symbol_bits),
+      check_bits_min_(check_bits_min),
+      units_(size_t{1} << (symbol_bits - check_bits_min)),
+      free_(symbol_bits - check_bits_min) {
+  assert(check_bits_min >= 1 && check_bits_min < symbol_bits && symbol_bits <= 30);
+  // With unit 0 reserved, what is left is one free block of each size: [1], [2,3], [4…7], …
+  for (unsigned bits = check_bits_min; bits < symbol_bits; ++bits) FreeList(bits).push_back(1u << bits);
+  free_units_ = static_cast<uint32_t>(units_.size()) - 1;
+}
+
+size_t SymbolBlocks::memory_bytes() const {
+  size_t bytes = units_.capacity() * sizeof(Unit) + free_.capacity() * sizeof(free_[0]);
+  for (const auto& list : free_) bytes += list.capacity() * sizeof(uint32_t);
+  return bytes;
+}
+
+std::optional<SymbolBlock> SymbolBlocks::Allocate(uint32_t value, unsigned check_bits) {
+  assert(value != kNoValue);
+  check_bits = std::max(check_bits, check_bits_min_);
+  // The smallest free block that is large enough, halved until it fits.
+  unsigned bits = check_bits;
+  while (bits < symbol_bits_ && FreeList(bits).empty()) ++bits;
+  if (bits >= symbol_bits_) return std::nullopt;
+  const uint32_t first = FreeList(bits).back();
+  FreeList(bits).pop_back();
+  while (bits > check_bits) {
+    --bits;
+    FreeList(bits).push_back(first + (1u << bits));
+  }
+  const uint32_t units = 1u << (check_bits - check_bits_min_);
+  const auto begin = units_.begin() + (first >> check_bits_min_);
+  std::fill(begin, begin + units, Unit{value, check_bits});
+  free_units_ -= units;
+  return SymbolBlock{first, check_bits, value};
+}
+
+void SymbolBlocks::Free(const SymbolBlock& block) {
+  uint32_t first = block.first;
+  unsigned bits = block.check_bits;
+  const uint32_t units = 1u << (bits - check_bits_min_);
+  const auto begin = units_.begin() + (first >> check_bits_min_);
+  assert(begin->value == block.value && begin->check_bits == bits);
+  std::fill(begin, begin + units, Unit{});
+  free_units_ += units;
+  // Merge with the buddy while that is free as a whole.
+  for (; bits + 1 < symbol_bits_; ++bits) {
+    auto& list = FreeList(bits);
+    const auto buddy = std::find(list.begin(), list.end(), first ^ (1u << bits));
+    if (buddy == list.end()) break;
+    *buddy = list.back();
+    list.pop_back();
+    first &= ~(1u << bits);
+  }
+  FreeList(bits).push_back(first);
+}
+
+std::vector<unsigned> ShareBlocks(std::span<const double> weights, unsigned symbol_bits,
+                                  unsigned check_bits_min) {
+  const uint64_t units_all = (uint64_t{1} << (symbol_bits - check_bits_min)) - 1;  // unit 0 is reserved
+  if (weights.size() > units_all) return {};
+  std::vector<unsigned> check_bits(weights.size(), check_bits_min);
+  uint64_t units_left = units_all - weights.size();
+
+  using Entry = std::pair<double, size_t>;  // share per unit, value
+  std::priority_queue<Entry> heap;
+  for (size_t i = 0; i < weights.size(); ++i) heap.emplace(weights[i], i);
+  while (!heap.empty() && units_left > 0) {
+    const auto [density, i] = heap.top();
+    heap.pop();
+    const uint64_t size = uint64_t{1} << (check_bits[i] - check_bits_min);
+    // A block that cannot grow leaves the race; smaller ones may still fit.
+    if (size > units_left || check_bits[i] + 1 >= symbol_bits) continue;
+    units_left -= size;
+    ++check_bits[i];
+    heap.emplace(density / 2, i);
+  }
+  return check_bits;
+}
+
+double MatchProbability(std::span<const double> weights, std::span<const unsigned> check_bits) {
+  double match = 0;
+  double total = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    match += weights[i] / static_cast<double>(uint64_t{1} << check_bits[i]);
+    total += weights[i];
+  }
+  return total > 0 ? match / total : 0;
+}
+
+}  // namespace kbf
