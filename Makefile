@@ -14,7 +14,7 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
-PACKAGES_BUILD := g++ autoconf libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev
+PACKAGES_BUILD := g++ autoconf pkg-config libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
 INSTALL_PACKAGES := tools/install-packages

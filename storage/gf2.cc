@@ -7,15 +7,6 @@
 
 namespace kbf {
 
-uint32_t FieldPolynomialLow(unsigned bits) {
-  // tests/storage/gf2_test.cc proves each irreducible.
-  static constexpr std::array<uint32_t, kFieldBitsMax - kFieldBitsMin + 1> kLow = {
-      0x3,  0x3, 0x1d, 0x11, 0x9, 0x5,  0x53, 0x1b, 0x2b, 0x3,  0x2d, 0x9, 0x27,  // 6 … 18
-      0x27, 0x9, 0x5,  0x39, 0x21, 0x1b, 0x9, 0xb1, 0x27, 0x9,  0x5,  0x5f};      // 19 … 30
-  assert(bits >= kFieldBitsMin && bits <= kFieldBitsMax);
-  return kLow[bits - kFieldBitsMin];
-}
-
 namespace {
 
 // One instance per b, built by whoever asks first.
@@ -72,8 +63,9 @@ TableField TableField::Get(unsigned bits) {
 }
 
 uint64_t PortableClmul::Multiply(uint32_t a, uint32_t b) {
-  // Ordinary multiplication of numbers whose bits stand four apart: at most eight ones meet in a column, so carries stop
-  // before the next used bit. Sixteen products cover all pairs of residues; the masks drop the carries.
+  // Ordinary multiplication of numbers whose bits stand four apart: at most eight ones meet in a
+  // column, so carries stop before the next used bit. Sixteen products cover all pairs of residues;
+  // the masks drop the carries.
   static constexpr uint64_t kEveryFourth = 0x1111111111111111u;
   uint64_t result = 0;
   for (unsigned residue = 0; residue < 4; ++residue) {
@@ -100,8 +92,21 @@ LinearMap::LinearMap(const std::vector<uint32_t>& columns) {
 WideFieldTables::WideFieldTables(unsigned b)
     : bits(b), mask((1u << b) - 1), low(FieldPolynomialLow(b)) {
   const WideField<PortableClmul> field(*this);
+  std::vector<uint32_t> squares;
+  std::vector<uint32_t> fourths;
+  for (unsigned i = 0; i < bits; ++i) {
+    squares.push_back(field.Multiply(1u << i, 1u << i));
+    fourths.push_back(field.Multiply(squares[i], squares[i]));
+  }
+  square = LinearMap(squares);
+  fourth = LinearMap(fourths);
+  FillHalfTrace();
+  if (bits % 2 == 0) FillSubfieldInverse();
+}
 
-  // Columns of the inverse of z -> z² + z, by elimination: row[p] has its highest bit at p and remembers its z.
+void WideFieldTables::FillHalfTrace() {
+  // Columns of the inverse of z -> z² + z, by elimination: rows[p] has its highest bit at p and
+  // remembers its z.
   struct Row {
     uint32_t image = 0;
     uint32_t z = 0;
@@ -117,14 +122,12 @@ WideFieldTables::WideFieldTables(unsigned b)
   };
   for (unsigned i = 1; i < bits; ++i) {  // z = 1 maps to 0, so bit 0 is left out
     const uint32_t z = 1u << i;
-    const Row row = reduce({field.Square(z) ^ z, z});
+    const Row row = reduce({square.Apply(z) ^ z, z});
     rows[std::bit_width(row.image) - 1] = row;
   }
   std::vector<uint32_t> columns;
   for (unsigned i = 0; i < bits; ++i) columns.push_back(reduce({1u << i, 0}).z);
   half_trace = LinearMap(columns);
-
-  if (bits % 2 == 0) FillSubfieldInverse();
 }
 
 void WideFieldTables::FillSubfieldInverse() {
@@ -141,7 +144,7 @@ void WideFieldTables::FillSubfieldInverse() {
   const uint32_t order = (1u << bits / 2) - 1;
   std::vector<uint32_t> powers;
   for (uint32_t a = 2; powers.size() != order; ++a) {
-    const uint32_t generator = field.Multiply(a, conjugate(a));
+    const uint32_t generator = field.Multiply(a, conjugate.Apply(a));
     powers = {1};
     for (uint32_t power = generator; power != 1; power = field.Multiply(power, generator)) {
       powers.push_back(power);

@@ -1,18 +1,24 @@
 // Arithmetic in GF(2^b), b = 6 … 30: what the encodings of bch.h are made of.
 //
-// Elements are b-bit integers, addition is XOR. Two fields with the same members, chosen by template parameter:
+// Elements are b-bit integers, addition is XOR. Two fields with the same members, chosen by
+// template parameter:
 //   TableField         b <= 16: logarithms and tables, 2^b entries each (160 KB at b = 14)
-//   WideField<Clmul>   any b: carry-less multiplication, small tables only (at most 140 KB, at b = 30)
-// Both use the same polynomial for the same b, so they give the same answers; tests/storage/gf2_test.cc compares them.
-// `Clmul` is HardwareClmul where the translation unit is compiled for a CPU that has the instruction, else PortableClmul.
+//   WideField<Clmul>   any b: carry-less multiplication, small tables only (at most 140 KB, at b =
+//   30); with b as a second
+//                      template argument the reduction is shifts and XORs known at compile time
+// Both use the same polynomial for the same b, so they give the same answers;
+// tests/storage/gf2_test.cc compares them. `Clmul` is HardwareClmul where the translation unit is
+// compiled for a CPU that has the instruction, else PortableClmul.
 //
 // Requires:  operands are below 2^b. Fields are handles to constant tables; copy them freely.
-// Costs:     Multiply is three look-ups, or three carry-less multiplications; see bench/kbf_bench.cc for nanoseconds.
+// Costs:     Multiply is three look-ups, or three carry-less multiplications; see
+// bench/kbf_bench.cc for nanoseconds.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #ifdef __PCLMUL__
@@ -25,9 +31,16 @@ inline constexpr unsigned kFieldBitsMin = 6;
 inline constexpr unsigned kFieldBitsMax = 30;
 inline constexpr unsigned kTableFieldBitsMax = 16;
 
-// The low part of the field's polynomial x^b + low(x). Primitive for b <= 16. For even b above, chosen so that the b/2 low
-// bits tell the elements of the subfield GF(2^(b/2)) apart, which WideField::Inverse uses. Degree of low(x) <= 7.
-uint32_t FieldPolynomialLow(unsigned bits);
+// The low part of the field's polynomial x^b + low(x). Primitive for b <= 16. For even b above,
+// chosen so that the b/2 low bits tell the elements of the subfield GF(2^(b/2)) apart, which
+// WideField::Inverse uses. Degree of low(x) <= 7. REQUIRES: kFieldBitsMin <= bits <= kFieldBitsMax
+constexpr uint32_t FieldPolynomialLow(unsigned bits) {
+  // tests/storage/gf2_test.cc proves each irreducible.
+  constexpr std::array<uint8_t, kFieldBitsMax - kFieldBitsMin + 1> kLow = {
+      0x03, 0x03, 0x1d, 0x11, 0x09, 0x05, 0x53, 0x1b, 0x2b, 0x03, 0x2d, 0x09, 0x27,  // 6 … 18
+      0x27, 0x09, 0x05, 0x39, 0x21, 0x1b, 0x09, 0xb1, 0x27, 0x09, 0x05, 0x5f};       // 19 … 30
+  return kLow[bits - kFieldBitsMin];
+}
 
 class TableField {
  public:
@@ -40,6 +53,9 @@ class TableField {
   }
   uint32_t Square(uint32_t a) const { return Multiply(a, a); }
   uint32_t Cube(uint32_t a) const { return cube_[a]; }
+  uint32_t Fifth(uint32_t a) const { return Multiply(cube_[a], Square(a)); }
+  // a·x
+  uint32_t Double(uint32_t a) const { return Multiply(a, 2); }
   // REQUIRES: a != 0
   uint32_t Inverse(uint32_t a) const { return exp_[(1u << bits_) - 1 - log_[a]]; }
   // Finds z with z² + z = c; the other solution is z + 1. False: there is none (half of all c).
@@ -81,8 +97,13 @@ class LinearMap {
   // `columns[i]` is the image of 1 << i.
   explicit LinearMap(const std::vector<uint32_t>& columns);
   LinearMap() = default;
-  uint32_t operator()(uint32_t a) const {
-    return table_[0][a & 0xff] ^ table_[1][a >> 8 & 0xff] ^ table_[2][a >> 16 & 0xff] ^ table_[3][a >> 24];
+  // REQUIRES: a < 2^(8·kBytes)
+  template <unsigned kBytes = 4>
+  uint32_t Apply(uint32_t a) const {
+    return [&]<size_t... i>(std::index_sequence<i...>) {
+      return (0u ^ ... ^ table_[i][a >> 8 * i & 0xff]);
+    }
+    (std::make_index_sequence<kBytes>{});
   }
 
  private:
@@ -95,51 +116,83 @@ struct WideFieldTables {
 
   unsigned bits = 0;
   uint32_t mask = 0;
-  uint32_t low = 0;                        // low part of the polynomial
-  LinearMap half_trace;                    // c -> z with z² + z = c, where there is one
-  LinearMap conjugate;                     // even b: a -> a^(2^(b/2))
-  std::vector<uint32_t> subfield_inverse;  // even b: by the b/2 low bits; empty: Inverse() uses Fermat
+  uint32_t low = 0;  // low part of the polynomial
+  LinearMap square;  // a², a⁴: squaring is linear, and look-ups are quicker than multiplying
+  LinearMap fourth;
+  LinearMap half_trace;  // c -> z with z² + z = c, where there is one
+  LinearMap conjugate;   // even b: a -> a^(2^(b/2))
+  std::vector<uint32_t>
+      subfield_inverse;  // even b: by the b/2 low bits; empty: Inverse() uses Fermat
 
  private:
   explicit WideFieldTables(unsigned bits);
+  void FillHalfTrace();
   void FillSubfieldInverse();
 };
 
-template <class Clmul>
+// kBits == 0: b is known at run time only.
+template <class Clmul, unsigned kBits = 0>
 class WideField {
  public:
+  // REQUIRES: kBits is 0 or `bits`
   static WideField Get(unsigned bits) { return WideField(WideFieldTables::Get(bits)); }
   explicit WideField(const WideFieldTables& tables) : tables_(&tables) {}
 
-  unsigned bits() const { return tables_->bits; }
+  unsigned bits() const { return kBits != 0 ? kBits : tables_->bits; }
   uint32_t Multiply(uint32_t a, uint32_t b) const { return Reduce(Clmul::Multiply(a, b)); }
-  uint32_t Square(uint32_t a) const { return Multiply(a, a); }
+  uint32_t Square(uint32_t a) const { return Apply(tables_->square, a); }
   uint32_t Cube(uint32_t a) const { return Multiply(Square(a), a); }
+  uint32_t Fifth(uint32_t a) const { return Multiply(Apply(tables_->fourth, a), a); }
+  // a·x
+  uint32_t Double(uint32_t a) const {
+    const uint32_t shifted = a << 1;
+    return (shifted & mask()) ^
+           (low() & -(shifted >> bits()));  // no branch: nobody could predict it
+  }
   // REQUIRES: a != 0
   uint32_t Inverse(uint32_t a) const {
     if (tables_->subfield_inverse.empty()) return InverseByFermat(a);
-    // a^-1 = conj(a) / (a conj(a)); the norm a conj(a) lies in GF(2^(b/2)), where a table inverts it.
-    const uint32_t conjugate = tables_->conjugate(a);
+    // a^-1 = conj(a) / (a conj(a)); the norm a conj(a) lies in GF(2^(b/2)), where a table inverts
+    // it.
+    const uint32_t conjugate = Apply(tables_->conjugate, a);
     const uint32_t norm = Multiply(a, conjugate);
     const uint32_t half_mask = (1u << bits() / 2) - 1;
     return Multiply(conjugate, tables_->subfield_inverse[norm & half_mask]);
   }
   bool SolveQuadratic(uint32_t c, uint32_t* z) const {
-    *z = tables_->half_trace(c);
+    *z = Apply(tables_->half_trace, c);
     return (Square(*z) ^ *z) == c;
   }
 
  private:
+  uint32_t low() const { return tables_->low; }
+  static uint32_t Apply(const LinearMap& map, uint32_t a) {
+    return map.Apply < kBits != 0 ? (kBits + 7) / 8 : 4 > (a);
+  }
+  uint32_t mask() const { return kBits != 0 ? (1u << kBits) - 1 : tables_->mask; }
+
   uint32_t Reduce(uint64_t product) const {
     // low(x) has degree <= 7, so two folds end it for b >= 15; only smaller fields enter the loop.
     product = Fold(Fold(product));
-    while (product >> tables_->bits != 0) product = Fold(product);
+    if constexpr (kBits < 15) {
+      while (product >> bits() != 0) product = Fold(product);
+    }
     return static_cast<uint32_t>(product);
   }
   // Replaces the part above x^b by its multiple of low(x).
   uint64_t Fold(uint64_t product) const {
-    return (product & tables_->mask) ^
-           Clmul::Multiply(static_cast<uint32_t>(product >> tables_->bits), tables_->low);
+    const uint64_t high = product >> bits();
+    if constexpr (kBits == 0) {
+      return (product & mask()) ^ Clmul::Multiply(static_cast<uint32_t>(high), low());
+    } else {
+      // One shift and XOR per term of low(x), unrolled by the compiler: g++ -O2 leaves a loop as it
+      // is.
+      constexpr uint32_t kLow = FieldPolynomialLow(kBits);
+      return [&]<size_t... i>(std::index_sequence<i...>) {
+        return ((product & mask()) ^ ... ^ ((kLow >> i & 1) != 0 ? high << i : 0));
+      }
+      (std::make_index_sequence<8>{});
+    }
   }
   // a^(2^b - 2) = Π a^(2^i), i = 1 … b-1
   uint32_t InverseByFermat(uint32_t a) const {

@@ -40,8 +40,8 @@ uint64_t HashSecret::Id() const {
 }
 
 KeyHash HashKey(std::string_view key, const HashSecret& secret) {
-  const XXH128_hash_t hash = XXH3_128bits_withSecret(key.data(), key.size(), secret.bytes().data(),
-                                                     secret.bytes().size());
+  const XXH128_hash_t hash =
+      XXH3_128bits_withSecret(key.data(), key.size(), secret.bytes().data(), secret.bytes().size());
   return {hash.low64, hash.high64};
 }
 

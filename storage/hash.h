@@ -1,13 +1,17 @@
-// KeyHash is the 128-bit fingerprint of a key, computed once per request; everything that places or checks a key is
-// derived from it. It is not a cryptographic hash.
+// KeyHash is the 128-bit fingerprint of a key, computed once per request; everything that places or
+// checks a key is derived from it. It is not a cryptographic hash.
 //
-// Promises:  under a random secret, fingerprints of different keys collide with chance about 2^-128, and a client that
-//            does not know the secret cannot construct keys that share cells. Derived streams are independent of each
-//            other for all uses here (tests/storage/hash_test.cc measures that).
+// Promises:  under a random secret, fingerprints of different keys collide with chance about
+// 2^-128, and a client that
+//            does not know the secret cannot construct keys that share cells. Derived streams are
+//            independent of each other for all uses here (tests/storage/hash_test.cc measures
+//            that).
 // Requires:  nothing; all functions are pure and thread-safe.
 // Costs:     one XXH3-128 pass over the key; a stream is three multiplications.
-// Departs:   the papers ask for k independent hash functions (000 §3.4). We hash once and remix (lo + i*hi) per stream:
-//            plain double hashing, without the remix, multiplied the false positives of small filters by four.
+// Departs:   the papers ask for k independent hash functions (000 §3.4). We hash once and remix (lo
+// + i*hi) per stream:
+//            plain double hashing, without the remix, multiplied the false positives of small
+//            filters by four.
 //
 // Streams:   0 … kPositionStreams-1   cell positions
 //            kCheckStream             the key's choice inside a symbol block
@@ -33,7 +37,8 @@ inline constexpr unsigned kCheckStream = 16;
 inline constexpr unsigned kLocatorStream = 17;
 inline constexpr unsigned kSlabStream = 18;
 
-// The secret of XXH3. A seed would not do: published key pairs collide for one seed in 1,422 (xxHash issue 1127).
+// The secret of XXH3. A seed would not do: published key pairs collide for one seed in 1,422
+// (xxHash issue 1127).
 class HashSecret {
  public:
   static constexpr size_t kBytes = 192;
@@ -55,7 +60,8 @@ class HashSecret {
 
 KeyHash HashKey(std::string_view key, const HashSecret& secret);
 
-// A bijection of 64-bit words in which every input bit moves every output bit: two rounds of multiply and xor-shift.
+// A bijection of 64-bit words in which every input bit moves every output bit: two rounds of
+// multiply and xor-shift.
 inline uint64_t Mix64(uint64_t x) {
   x ^= x >> 32;
   x *= 0xe9846af9b1a615d5u;

@@ -1,12 +1,14 @@
-// KbfLayout says what a filter's cells look like and how a key is spread over them. It is a plain value: the planner
-// chooses it, the filter is built from it, the formulas of maths.h predict its errors.
+// KbfLayout says what a filter's cells look like and how a key is spread over them. It is a plain
+// value: the planner chooses it, the filter is built from it, the formulas of maths.h predict its
+// errors.
 //
-//   kPair32    |cnt 4| x³ 14 | x 14 |                    XOR of encodings (x, x³): up to two are told apart
-//   kPair64    |cnt 4| x³ 30 | x 30 |                    the same with room for many more values
-//   kTriple64  |cnt 4| x⁵ 20 | x³ 20 | x 20 |            (x, x³, x⁵): up to three are told apart
+//   kPair32    |cnt 4| x³ 14 | x 14 |                    XOR of encodings (x, x³): up to two are
+//   told apart kPair64    |cnt 4| x³ 30 | x 30 |                    the same with room for many
+//   more values kTriple64  |cnt 4| x⁵ 20 | x³ 20 | x 20 |            (x, x³, x⁵): up to three are
+//   told apart
 //
-// A symbol x is what one key contributes to its cells; `symbol_bits` is b of DESIGN §3. Fewer symbol bits than shown are
-// legal and leave the bits above unused.
+// A symbol x is what one key contributes to its cells; `symbol_bits` is b of DESIGN §3. Fewer
+// symbol bits than shown are legal and leave the bits above unused.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +20,11 @@ enum class CellKind : uint8_t { kPair32, kPair64, kTriple64 };
 struct KbfLayout {
   CellKind kind = CellKind::kTriple64;
   unsigned symbol_bits = 20;  // b
-  unsigned check_bits = 8;    // c of the smallest symbol block: what tells a value's keys from strangers
-  unsigned num_hashes = 3;    // k in 000 §3.1
-  unsigned num_lines = 3;     // g of 003 §3: cache lines that hold the k cells; k means one line each, unpartitioned
+  unsigned check_bits =
+      8;  // c of the smallest symbol block: what tells a value's keys from strangers
+  unsigned num_hashes = 3;  // k in 000 §3.1
+  unsigned num_lines =
+      3;  // g of 003 §3: cache lines that hold the k cells; k means one line each, unpartitioned
 
   friend bool operator==(const KbfLayout&, const KbfLayout&) = default;
 };
@@ -40,21 +44,28 @@ constexpr unsigned SymbolBitsMax(CellKind kind) {
   return kind == CellKind::kPair32 ? 14 : kind == CellKind::kPair64 ? 30 : 20;
 }
 
-constexpr bool IsPartitioned(const KbfLayout& layout) { return layout.num_lines != layout.num_hashes; }
+constexpr bool IsPartitioned(const KbfLayout& layout) {
+  return layout.num_lines != layout.num_hashes;
+}
 
-// Cells that lie side by side in one unit of placement: a cache line, or a single cell where unpartitioned.
+// Cells that lie side by side in one unit of placement: a cache line, or a single cell where
+// unpartitioned.
 constexpr unsigned CellsPerUnit(const KbfLayout& layout) {
   return IsPartitioned(layout) ? kCacheLineBytes / CellBytes(layout.kind) : 1;
 }
 
 // k / g: the key's cells inside one unit.
-constexpr unsigned HashesPerUnit(const KbfLayout& layout) { return layout.num_hashes / layout.num_lines; }
+constexpr unsigned HashesPerUnit(const KbfLayout& layout) {
+  return layout.num_hashes / layout.num_lines;
+}
 
 constexpr bool IsValid(const KbfLayout& layout) {
   return layout.num_hashes >= 2 && layout.num_hashes <= kNumHashesMax && layout.num_lines >= 1 &&
-         layout.num_hashes % layout.num_lines == 0 && HashesPerUnit(layout) <= CellsPerUnit(layout) &&
-         layout.symbol_bits >= SymbolBitsMin(layout.kind) && layout.symbol_bits <= SymbolBitsMax(layout.kind) &&
-         layout.check_bits >= 1 && layout.check_bits < layout.symbol_bits;
+         layout.num_hashes % layout.num_lines == 0 &&
+         HashesPerUnit(layout) <= CellsPerUnit(layout) &&
+         layout.symbol_bits >= SymbolBitsMin(layout.kind) &&
+         layout.symbol_bits <= SymbolBitsMax(layout.kind) && layout.check_bits >= 1 &&
+         layout.check_bits < layout.symbol_bits;
 }
 
 }  // namespace kbf

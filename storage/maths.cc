@@ -7,6 +7,16 @@
 
 namespace kbf {
 
+namespace {
+
+double Binomial(unsigned n, unsigned r) {
+  double result = 1;
+  for (unsigned i = 1; i <= r; ++i) result = result * (n - r + i) / i;
+  return result;
+}
+
+}  // namespace
+
 unsigned EncodingBitsLowerBound(uint64_t num_encodings) {
   const unsigned __int128 n = num_encodings;
   const unsigned __int128 needed = n * (n - (n > 0)) / 2 + n;
@@ -42,6 +52,20 @@ double GlobalDecodability(double rho, unsigned num_hashes) {
               num_hashes * std::pow(not_decodable, num_hashes - 1) * pair);
 }
 
+double StoredNotDecodable(double rho, unsigned num_hashes, uint64_t num_values) {
+  const double lambda = rho * std::numbers::ln2;
+  const auto values = static_cast<double>(num_values);
+  const double pairs = PoissonPmf(lambda, 1) * (1 - 1 / values);
+  const double useless = 1 - PoissonPmf(lambda, 0) - pairs;
+  // j cells with one other each, all of the same value; the other k - j cells of no use.
+  double share = std::pow(useless, num_hashes);
+  for (unsigned j = 1; j <= num_hashes; ++j) {
+    share += Binomial(num_hashes, j) * std::pow(pairs, j) * std::pow(useless, num_hashes - j) *
+             std::pow(values - 1, 1.0 - j);
+  }
+  return share;
+}
+
 double PoissonPmf(double lambda, unsigned j) {
   if (lambda <= 0) return j == 0 ? 1 : 0;
   return std::exp(j * std::log(lambda) - lambda - std::lgamma(j + 1.0));
@@ -55,8 +79,8 @@ double PoissonTail(double lambda, unsigned j) {
 
 namespace {
 
-// P(cell holds j) for j = 0 … 4 and the tail above, given that `keys` keys share the unit and each takes a cell of it
-// with chance `share`.
+// P(cell holds j) for j = 0 … 4 and the tail above, given that `keys` keys share the unit and each
+// takes a cell of it with chance `share`.
 using CountPmf = std::array<double, 6>;
 
 CountPmf CountsIn(unsigned keys, double share) {
@@ -79,51 +103,66 @@ double TailOf(const CountPmf& pmf, unsigned from) {
   return sum;
 }
 
-// Σ j·P(j), j = 1 … last: expected encodings in a decodable cell.
-double DecodableMean(const CountPmf& pmf, unsigned last) {
-  double sum = 0;
-  for (unsigned j = 1; j <= last; ++j) sum += j * pmf[j];
-  return sum;
+// P(two keys of one unit have exactly s of their cells in common): hypergeometric.
+double SharedPmf(unsigned cells, unsigned per_unit, unsigned s) {
+  if (per_unit - s > cells - per_unit) return 0;
+  return Binomial(per_unit, s) * Binomial(cells - per_unit, per_unit - s) /
+         Binomial(cells, per_unit);
 }
 
-double Binomial(unsigned n, unsigned r) {
-  double result = 1;
-  for (unsigned i = 1; i <= r; ++i) result = result * (n - r + i) / i;
-  return result;
+// Chance that another key of the unit shows up in a decodable cell and is not contradicted by the
+// rest: it has s cells in common with ours, of which one at least decodes; the others do not speak.
+// Keys that meet in a line meet in several cells at once, far more often than independent cells
+// would: with g = 1 that is 20 to 100 times the false positives.
+double StrangerStays(unsigned cells, unsigned per_unit, double shared_full, double unchecked) {
+  double sum = 0;
+  for (unsigned s = 1; s <= per_unit; ++s) {
+    sum += SharedPmf(cells, per_unit, s) * (1 - std::pow(shared_full, s)) *
+           std::pow(unchecked, per_unit - s);
+  }
+  return sum;
 }
 
 }  // namespace
 
-unsigned AgreeingCellsForChange(const KbfLayout& layout) {
-  // Cells that do not decode add the rest: at least log2((t+1)/λ) > 1 bit each.
-  double bits = layout.check_bits;
-  unsigned cells = 1;
-  while (bits + (layout.num_hashes - std::min(cells, layout.num_hashes)) < kStrongEvidenceBits) {
-    bits += layout.symbol_bits;
-    ++cells;
+double SameLineBits(const KbfLayout& layout) {
+  const unsigned per_unit = HashesPerUnit(layout);
+  return per_unit < 2 ? 0 : std::log2((CellsPerUnit(layout) - 1.0) / (per_unit - 1.0));
+}
+
+unsigned AgreeingLinesForChange(const KbfLayout& layout, double lambda) {
+  const unsigned per_unit = HashesPerUnit(layout);
+  const double silent_bits = per_unit * std::log2(Decodable(layout.kind) + 1.0);
+  unsigned agreeing = 1;
+  while (agreeing <= layout.num_lines) {
+    const double bits = layout.check_bits + (agreeing - 1.0) * layout.symbol_bits +
+                        (layout.num_lines - agreeing) * silent_bits -
+                        layout.num_hashes * std::log2(lambda);
+    if (bits >= kStrongEvidenceBits) break;
+    ++agreeing;
   }
-  return cells;
+  return agreeing;
 }
 
 ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match) {
-  const unsigned k = layout.num_hashes;
   const unsigned lines = layout.num_lines;          // g
   const unsigned per_unit = HashesPerUnit(layout);  // k / g
   const unsigned t = Decodable(layout.kind);
-  const double chance = t == 2 ? 1.0 / 2 : 1.0 / 6;  // 1/t!: a random cell passes for an XOR of t encodings
+  const double chance =
+      t == 2 ? 1.0 / 2 : 1.0 / 6;  // 1/t!: a random cell passes for an XOR of t encodings
   const double symbols = std::exp2(layout.symbol_bits);
-  // Keys per unit, and the chance that one of them takes a given cell of it. Unpartitioned: λ keys, chance 1.
-  const double share = static_cast<double>(per_unit) / CellsPerUnit(layout);
+  // Keys per unit, and the chance that one of them takes a given cell of it. Unpartitioned: λ keys,
+  // chance 1.
+  const unsigned cells = CellsPerUnit(layout);
+  const double share = static_cast<double>(per_unit) / cells;
   const double keys_mean = lambda / share;
-  const unsigned agreeing_min = AgreeingCellsForChange(layout);
 
   // Expectations over the keys that share one unit, of what its k/g cells do together.
-  double undecodable = 0;      // all have t or more others
-  double ambiguous = 0;        // one decodes and shows a stranger's symbol, the rest do not contradict it
-  double silent = 0;           // a wrong candidate is not contradicted by any
-  double foreign = 0;          // a stranger's cells: none contradicts some fixed symbol
-  double foreign_silent = 0;   // a stranger's cells: none decodes, none contradicts
-  std::array<double, kNumHashesMax + 1> decodes{};  // exactly i of the k/g cells decode
+  double undecodable = 0;  // all have t or more others
+  double ambiguous = 0;  // one decodes and shows a stranger's symbol, the rest do not contradict it
+  double silent = 0;     // a wrong candidate is not contradicted by any
+  double foreign = 0;    // a stranger's cells: none contradicts some fixed symbol
+  double foreign_silent = 0;  // a stranger's cells: none decodes, none contradicts
   const auto keys_max = static_cast<unsigned>(keys_mean + 12 * std::sqrt(keys_mean) + 40);
   for (unsigned keys = 0; keys <= keys_max; ++keys) {
     const double weight = PoissonPmf(keys_mean, keys);
@@ -131,14 +170,15 @@ ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match) {
     const double full = TailOf(pmf, t);
     const double unchecked = pmf[t] * chance + TailOf(pmf, t + 1);
     undecodable += weight * std::pow(full, per_unit);
-    ambiguous += weight * per_unit * DecodableMean(pmf, t - 1) * std::pow(unchecked, per_unit - 1);
+    // `keys` are those beside the stranger: E over a Poisson number N of Σ f(each, the rest) is
+    // mean · E f(one more, N).
+    ambiguous += weight * keys_mean * StrangerStays(cells, per_unit, TailOf(pmf, t - 1), unchecked);
     silent += weight * std::pow(unchecked, per_unit);
     const double foreign_unchecked = pmf[t + 1] * chance + TailOf(pmf, t + 2);
     foreign_silent += weight * std::pow(foreign_unchecked, per_unit);
-    foreign += weight * std::pow(foreign_unchecked + DecodableMean(pmf, t) / symbols, per_unit);
-    for (unsigned i = 0; i <= per_unit; ++i) {
-      decodes[i] += weight * Binomial(per_unit, i) * std::pow(1 - full, i) * std::pow(full, per_unit - i);
-    }
+    foreign +=
+        weight * (std::pow(foreign_unchecked, per_unit) +
+                  keys_mean * StrangerStays(cells, per_unit, full, foreign_unchecked) / symbols);
   }
 
   ErrorRates rates;
@@ -147,17 +187,12 @@ ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match) {
   rates.false_positive =
       match * symbols * (std::pow(foreign, lines) - std::pow(foreign_silent, lines));
 
-  // Distribution of the number of decodable cells over all units.
-  std::array<double, kNumHashesMax + 1> total{};
-  total[0] = 1;
-  for (unsigned line = 0; line < lines; ++line) {
-    std::array<double, kNumHashesMax + 1> next{};
-    for (unsigned a = 0; a <= k; ++a) {
-      for (unsigned i = 0; i <= per_unit && a + i <= k; ++i) next[a + i] += total[a] * decodes[i];
-    }
-    total = next;
+  const unsigned lines_min = AgreeingLinesForChange(layout, lambda);
+  double strong = 0;
+  for (unsigned a = lines_min; a <= lines; ++a) {
+    strong += Binomial(lines, a) * std::pow(1 - undecodable, a) * std::pow(undecodable, lines - a);
   }
-  for (unsigned a = 0; a < agreeing_min && a <= k; ++a) rates.weak += total[a];
+  rates.weak = std::max(0.0, 1 - strong);
   return rates;
 }
 

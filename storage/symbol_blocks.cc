@@ -1,6 +1,7 @@
 #include "storage/symbol_blocks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <queue>
 #include <utility>
@@ -14,14 +15,45 @@ SymbolBlocks::SymbolBlocks(unsigned symbol_bits, unsigned check_bits_min)
       free_(symbol_bits - check_bits_min) {
   assert(check_bits_min >= 1 && check_bits_min < symbol_bits && symbol_bits <= 30);
   // With unit 0 reserved, what is left is one free block of each size: [1], [2,3], [4…7], …
-  for (unsigned bits = check_bits_min; bits < symbol_bits; ++bits) FreeList(bits).push_back(1u << bits);
+  for (unsigned bits = check_bits_min; bits < symbol_bits; ++bits) {
+    FreeOf(bits).bitmap.resize(((size_t{1} << (symbol_bits - bits)) + 63) / 64);
+    MarkFree(1u << bits, bits);
+  }
   free_units_ = static_cast<uint32_t>(units_.size()) - 1;
 }
 
 size_t SymbolBlocks::memory_bytes() const {
-  size_t bytes = units_.capacity() * sizeof(Unit) + free_.capacity() * sizeof(free_[0]);
-  for (const auto& list : free_) bytes += list.capacity() * sizeof(uint32_t);
+  size_t bytes = units_.capacity() * sizeof(Unit) + free_.capacity() * sizeof(FreeBlocks);
+  for (const auto& blocks : free_) bytes += blocks.bitmap.capacity() * sizeof(uint64_t);
   return bytes;
+}
+
+void SymbolBlocks::MarkFree(uint32_t first, unsigned check_bits) {
+  FreeBlocks& blocks = FreeOf(check_bits);
+  const uint32_t index = first >> check_bits;
+  blocks.bitmap[index / 64] |= uint64_t{1} << index % 64;
+  ++blocks.count;
+}
+
+bool SymbolBlocks::TakeIfFree(uint32_t first, unsigned check_bits) {
+  FreeBlocks& blocks = FreeOf(check_bits);
+  const uint32_t index = first >> check_bits;
+  const uint64_t bit = uint64_t{1} << index % 64;
+  if ((blocks.bitmap[index / 64] & bit) == 0) return false;
+  blocks.bitmap[index / 64] ^= bit;
+  --blocks.count;
+  return true;
+}
+
+// REQUIRES: there is a free block of this size
+uint32_t SymbolBlocks::TakeLowest(unsigned check_bits) {
+  FreeBlocks& blocks = FreeOf(check_bits);
+  size_t word = 0;
+  while (blocks.bitmap[word] == 0) ++word;
+  const auto index = static_cast<uint32_t>(word * 64 + std::countr_zero(blocks.bitmap[word]));
+  blocks.bitmap[word] &= blocks.bitmap[word] - 1;
+  --blocks.count;
+  return index << check_bits;
 }
 
 std::optional<SymbolBlock> SymbolBlocks::Allocate(uint32_t value, unsigned check_bits) {
@@ -29,13 +61,12 @@ std::optional<SymbolBlock> SymbolBlocks::Allocate(uint32_t value, unsigned check
   check_bits = std::max(check_bits, check_bits_min_);
   // The smallest free block that is large enough, halved until it fits.
   unsigned bits = check_bits;
-  while (bits < symbol_bits_ && FreeList(bits).empty()) ++bits;
+  while (bits < symbol_bits_ && FreeOf(bits).count == 0) ++bits;
   if (bits >= symbol_bits_) return std::nullopt;
-  const uint32_t first = FreeList(bits).back();
-  FreeList(bits).pop_back();
+  const uint32_t first = TakeLowest(bits);
   while (bits > check_bits) {
     --bits;
-    FreeList(bits).push_back(first + (1u << bits));
+    MarkFree(first + (1u << bits), bits);
   }
   const uint32_t units = 1u << (check_bits - check_bits_min_);
   const auto begin = units_.begin() + (first >> check_bits_min_);
@@ -53,20 +84,17 @@ void SymbolBlocks::Free(const SymbolBlock& block) {
   std::fill(begin, begin + units, Unit{});
   free_units_ += units;
   // Merge with the buddy while that is free as a whole.
-  for (; bits + 1 < symbol_bits_; ++bits) {
-    auto& list = FreeList(bits);
-    const auto buddy = std::find(list.begin(), list.end(), first ^ (1u << bits));
-    if (buddy == list.end()) break;
-    *buddy = list.back();
-    list.pop_back();
+  while (bits + 1 < symbol_bits_ && TakeIfFree(first ^ (1u << bits), bits)) {
     first &= ~(1u << bits);
+    ++bits;
   }
-  FreeList(bits).push_back(first);
+  MarkFree(first, bits);
 }
 
 std::vector<unsigned> ShareBlocks(std::span<const double> weights, unsigned symbol_bits,
                                   unsigned check_bits_min) {
-  const uint64_t units_all = (uint64_t{1} << (symbol_bits - check_bits_min)) - 1;  // unit 0 is reserved
+  const uint64_t units_all =
+      (uint64_t{1} << (symbol_bits - check_bits_min)) - 1;  // unit 0 is reserved
   if (weights.size() > units_all) return {};
   std::vector<unsigned> check_bits(weights.size(), check_bits_min);
   uint64_t units_left = units_all - weights.size();

@@ -1,16 +1,23 @@
-// SymbolBlocks hands out symbols to values: each value owns an aligned block of 2^c symbols, and a key's check bits choose
-// one of them. It is a prefix code kept by a buddy allocator; it knows values only as numbers.
+// SymbolBlocks hands out symbols to values: each value owns an aligned block of 2^c symbols, and a
+// key's check bits choose one of them. It is a prefix code kept by a buddy allocator; it knows
+// values only as numbers.
 //
-//   symbol (b bits)  = | block number: which value | check bits: which key |        c differs from block to block
+//   symbol (b bits)  = | block number: which value | check bits: which key |        c differs from
+//   block to block
 //
-// Promises:  Find(symbol) gives the one block that holds it. Blocks never overlap. Symbol 0 is never handed out: the first
-//            unit of 2^check_bits symbols stays reserved, so one block gets at most half of all symbols.
+// Promises:  Find(symbol) gives the one block that holds it. Blocks never overlap. Symbol 0 is
+// never handed out: the first
+//            unit of 2^check_bits symbols stays reserved, so one block gets at most half of all
+//            symbols.
 // Requires:  one writer; readers see a constant object (the slab's lock).
-// Costs:     8 bytes per unit (32 KB at 4,096 units) and one free list per size; Find is one look-up; Allocate and Free are
-//            O(log units) plus the block's units.
-// Why:       two keys of one value no longer cancel in a cell, and strangers are told apart even where nearly all keys have
-//            the same value, provided that a frequent value's block is as large as its share (DESIGN §3; measured with
-//            equal blocks: FP 6e-6 at 3,000 even values, but 8e-4 with one value).
+// Costs:     8 bytes and 2 bits per unit (33 KB at 4,096 units); Find is one look-up; Allocate
+// scans a bitmap of free blocks,
+//            at most one bit per unit; Free is O(log units); both write the block's units.
+// Why:       two keys of one value no longer cancel in a cell, and strangers are told apart even
+// where nearly all keys have
+//            the same value, provided that a frequent value's block is as large as its share
+//            (DESIGN §3; measured with equal blocks: FP 6e-6 at 3,000 even values, but 8e-4 with
+//            one value).
 #pragma once
 
 #include <cstdint>
@@ -43,8 +50,8 @@ class SymbolBlocks {
   uint32_t free_units() const { return free_units_; }
   size_t memory_bytes() const;
 
-  // A block of 2^check_bits symbols for `value`; nothing where no such block is free. Sizes below the smallest are rounded
-  // up. REQUIRES: value != kNoValue
+  // A block of 2^check_bits symbols for `value`; nothing where no such block is free. Sizes below
+  // the smallest are rounded up. REQUIRES: value != kNoValue
   std::optional<SymbolBlock> Allocate(uint32_t value, unsigned check_bits);
   // REQUIRES: the block came from Allocate and was not freed since
   void Free(const SymbolBlock& block);
@@ -66,22 +73,32 @@ class SymbolBlocks {
   };
   static_assert(sizeof(Unit) == 8);
 
-  std::vector<uint32_t>& FreeList(unsigned check_bits) { return free_[check_bits - check_bits_min_]; }
+  // Free blocks of one size: bit i stands for the block that starts at symbol i << check_bits.
+  struct FreeBlocks {
+    std::vector<uint64_t> bitmap;
+    uint32_t count = 0;
+  };
+  FreeBlocks& FreeOf(unsigned check_bits) { return free_[check_bits - check_bits_min_]; }
+  void MarkFree(uint32_t first, unsigned check_bits);
+  bool TakeIfFree(uint32_t first, unsigned check_bits);
+  uint32_t TakeLowest(unsigned check_bits);
 
   unsigned symbol_bits_;
   unsigned check_bits_min_;
   uint32_t free_units_ = 0;
-  std::vector<Unit> units_;                  // symbol >> check_bits_min -> owner
-  std::vector<std::vector<uint32_t>> free_;  // by size: first symbols of free blocks
+  std::vector<Unit> units_;       // symbol >> check_bits_min -> owner
+  std::vector<FreeBlocks> free_;  // by size
 };
 
-// Block sizes in proportion to shares: `weights[i]` -> check bits of value i, so that all blocks fit together. Every value
-// gets at least the smallest block; what is left doubles, again and again, the block whose share per symbol is largest.
-// Empty where there are more values than smallest blocks.
+// Block sizes in proportion to shares: `weights[i]` -> check bits of value i, so that all blocks
+// fit together. Every value gets at least the smallest block; what is left doubles, again and
+// again, the block whose share per symbol is largest. Empty where there are more values than
+// smallest blocks.
 std::vector<unsigned> ShareBlocks(std::span<const double> weights, unsigned symbol_bits,
                                   unsigned check_bits_min);
 
-// γ of maths.h: the chance that a random stored symbol is the one another key would have chosen, Σ share · 2^-c.
+// γ of maths.h: the chance that a random stored symbol is the one another key would have chosen, Σ
+// share · 2^-c.
 double MatchProbability(std::span<const double> weights, std::span<const unsigned> check_bits);
 
 }  // namespace kbf

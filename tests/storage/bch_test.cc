@@ -24,7 +24,8 @@ std::vector<uint32_t> Decoded(const Code& code, uint64_t word, unsigned count) {
   return found;
 }
 
-// All encodings and all XORs of up to `Code::kDecodable` of them are different words, and each decodes to what made it.
+// All encodings and all XORs of up to `Code::kDecodable` of them are different words, and each
+// decodes to what made it.
 template <class Code>
 uint64_t ExhaustiveMistakes(const Code& code) {
   const uint32_t end = 1u << code.symbol_bits();
@@ -52,7 +53,8 @@ uint64_t ExhaustiveMistakes(const Code& code) {
   return mistakes;
 }
 
-// Random sets of symbols decode to themselves, and random words decode only to what gives them back.
+// Random sets of symbols decode to themselves, and random words decode only to what gives them
+// back.
 template <class Code>
 uint64_t SampledMistakes(const Code& code, uint64_t seed, unsigned samples) {
   std::mt19937_64 random(seed);

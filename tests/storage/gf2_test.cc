@@ -52,7 +52,8 @@ void CheckField(const Field& field, unsigned bits, uint64_t seed) {
 
 TEST_SUITE("storage") {
   TEST_CASE("every field polynomial is irreducible") {
-    // x^(2^b) = x, and for every prime p dividing b, x^(2^(b/p)) - x has no common factor with the polynomial.
+    // x^(2^b) = x, and for every prime p dividing b, x^(2^(b/p)) - x has no common factor with the
+    // polynomial.
     for (unsigned bits = kFieldBitsMin; bits <= kFieldBitsMax; ++bits) {
       CAPTURE(bits);
       const auto frobenius = [bits](unsigned times) {
@@ -66,7 +67,8 @@ TEST_SUITE("storage") {
         uint64_t a = (uint64_t{1} << bits) | FieldPolynomialLow(bits);
         uint64_t b = frobenius(bits / p) ^ 2;
         while (b != 0) {
-          while (std::bit_width(a) >= std::bit_width(b)) a ^= b << (std::bit_width(a) - std::bit_width(b));
+          while (std::bit_width(a) >= std::bit_width(b))
+            a ^= b << (std::bit_width(a) - std::bit_width(b));
           std::swap(a, b);
         }
         CHECK(a == 1);

@@ -1,0 +1,187 @@
+// The query loop as a template over cell type and code; included by the kernels' .cc files only.
+//
+// Follows DESIGN §3, QUERY: any empty cell -> absent; candidates from the cell with the fewest
+// entries; every cell that can be checked must agree; one candidate left -> found. Checking goes
+// from the cheapest cell to the dearest and leaves out the dear ones once the evidence is
+// convincing: a stranger gets that far with chance 2^-24.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "storage/bch.h"
+#include "storage/kbf_kernel.h"
+#include "storage/maths.h"
+
+namespace kbf {
+
+// |counter 4|XOR of encodings| in a 32- or 64-bit cell.
+template <class Cell>
+struct CellFormat {
+  static constexpr unsigned kShift = sizeof(Cell) * 8 - kCounterBits;
+  static constexpr Cell kWordMask = (Cell{1} << kShift) - 1;
+  static unsigned Count(Cell cell) { return static_cast<unsigned>(cell >> kShift); }
+  static uint64_t Word(Cell cell) { return cell & kWordMask; }
+  static Cell Make(unsigned count, uint64_t word) {
+    return static_cast<Cell>(Cell{count} << kShift | static_cast<Cell>(word));
+  }
+};
+
+// One key's cells, those with the fewest entries first.
+struct KeyCells {
+  unsigned num = 0;
+  std::array<unsigned, kNumHashesMax> count;
+  std::array<unsigned, kNumHashesMax> line;  // which of the key's g units it is in
+  std::array<uint64_t, kNumHashesMax> word;
+};
+
+// False: one of them is empty.
+template <class Cell>
+bool LoadCells(const Cell* cells, const uint64_t* positions, const KbfGeometry& geometry,
+               KeyCells* loaded) {
+  const unsigned per_unit = geometry.HashesPerUnit();
+  unsigned line = 0;
+  unsigned line_end = per_unit;
+  for (unsigned i = 0; i < geometry.num_hashes; ++i) {
+    if (i == line_end) {
+      ++line;
+      line_end += per_unit;
+    }
+    const Cell cell = cells[positions[i]];
+    const unsigned count = CellFormat<Cell>::Count(cell);
+    if (count == 0) return false;
+    unsigned at = i;
+    for (; at > 0 && loaded->count[at - 1] > count; --at) {
+      loaded->count[at] = loaded->count[at - 1];
+      loaded->line[at] = loaded->line[at - 1];
+      loaded->word[at] = loaded->word[at - 1];
+    }
+    loaded->count[at] = count;
+    loaded->line[at] = line;
+    loaded->word[at] = CellFormat<Cell>::Word(cell);
+  }
+  loaded->num = geometry.num_hashes;
+  return true;
+}
+
+// log2(j), what a cell with j entries says for a stored key; 0 for a stuck counter, which says
+// nothing.
+inline constexpr std::array<float, kCounterMax + 1> kLog2OfCount = {
+    0, 0,        1,        1.58496f, 2,        2.32193f, 2.58496f, 2.80735f,
+    3, 3.16993f, 3.32193f, 3.45943f, 3.58496f, 3.70044f, 3.80735f, 0};
+
+// Once this much is known, checks that need a decoding are left out.
+inline constexpr float kConvincingBits = 24;
+
+// Do all cells but `source` agree that the key's symbol is `symbol`? Adds up the evidence
+// (likelihood ratio of stored key against stranger): an agreeing cell 2^b/λ, the source 2^c/λ, a
+// cell with t+1 entries that passes t!·(t+1)/λ, any other cell j/λ. A second agreeing cell of one
+// cache line says little: keys that share a line often share several cells.
+template <class Code>
+bool Agree(const Code& code, const KeyCells& cells, unsigned source, uint32_t symbol,
+           unsigned check_bits, const KbfView& view, float* evidence_bits) {
+  constexpr unsigned kChecked = Code::kDecodable + 1;
+  constexpr float kPassBits = Code::kDecodable == 2 ? 1.0f : 2.58496f;  // log2(t!)
+  const uint64_t encoding = cells.count[source] == 1 ? cells.word[source] : code.Encode(symbol);
+  float evidence =
+      static_cast<float>(check_bits) + static_cast<float>(cells.num) * view.emptiness_bits;
+  unsigned agreeing_lines = 1u << cells.line[source];
+  for (unsigned i = 0; i < cells.num; ++i) {
+    if (i == source) continue;
+    const unsigned count = cells.count[i];
+    const bool dear = count > 2;
+    if (count > kChecked || (dear && evidence >= kConvincingBits)) {
+      evidence += kLog2OfCount[count];
+      continue;
+    }
+    if (!code.MayHold(cells.word[i] ^ encoding, count - 1)) return false;
+    if (count == kChecked) {
+      evidence += kLog2OfCount[count] + kPassBits;
+      continue;
+    }
+    const unsigned line = 1u << cells.line[i];
+    evidence +=
+        (agreeing_lines & line) == 0 ? static_cast<float>(code.symbol_bits()) : view.same_line_bits;
+    agreeing_lines |= line;
+  }
+  *evidence_bits = evidence;
+  return true;
+}
+
+template <class Code>
+QueryResult Decide(const Code& code, const KeyCells& cells, uint32_t key_check,
+                   const SymbolBlocks& blocks, const KbfView& view) {
+  QueryResult result;
+  for (unsigned source = 0; source < cells.num; ++source) {
+    const unsigned count = cells.count[source];
+    if (count > Code::kDecodable) break;
+    Symbols candidates{};
+    if (!code.Decode(cells.word[source], count, &candidates)) {
+      // Equal entries cancel, then the next cell must tell. Anything else: not what a stored key's
+      // cell looks like.
+      if (code.MayHold(cells.word[source], count)) continue;
+      return result;
+    }
+    unsigned agreed = 0;
+    for (unsigned i = 0; i < count; ++i) {
+      SymbolBlock block;
+      if (!blocks.Find(candidates[i], &block) || block.Choose(key_check) != candidates[i]) continue;
+      float evidence_bits = 0;
+      if (!Agree(code, cells, source, candidates[i], block.check_bits, view, &evidence_bits))
+        continue;
+      result = {Outcome::kFound, candidates[i], block.value, evidence_bits};
+      ++agreed;
+    }
+    if (agreed > 1) result = {Outcome::kUndecodable, 0, 0, 0};
+    return result;
+  }
+  result.outcome = Outcome::kUndecodable;
+  return result;
+}
+
+// 32 keys are hashed and prefetched together: enough to hide one memory latency, few enough to stay
+// in the L1 cache.
+inline constexpr size_t kQueryBatch = 32;
+
+template <class Cell, class Code>
+void QueryCells(const Code& code, const KbfView& view, const SymbolBlocks& blocks,
+                std::span<const KeyHash> keys, QueryResult* results) {
+  const auto* cells = reinterpret_cast<const Cell*>(view.cells);
+  const unsigned num_hashes = view.geometry.num_hashes;
+  std::array<std::array<uint64_t, kNumHashesMax>, kQueryBatch> positions;
+  while (!keys.empty()) {
+    const size_t batch = std::min(keys.size(), kQueryBatch);
+    for (size_t i = 0; i < batch; ++i) {
+      view.geometry.CellsOf(keys[i], positions[i].data());
+      for (unsigned j = 0; j < num_hashes; ++j) __builtin_prefetch(cells + positions[i][j]);
+    }
+    for (size_t i = 0; i < batch; ++i) {
+      KeyCells loaded;
+      *results++ = LoadCells(cells, positions[i].data(), view.geometry, &loaded)
+                       ? Decide(code, loaded, KeyCheck(keys[i]), blocks, view)
+                       : QueryResult{};
+    }
+    keys = keys.subspan(batch);
+  }
+}
+
+// `FieldAt20` is the field with b = 20 known at compile time, for the default layout; other b take
+// the general one.
+template <class Cell, template <class> class Code, class Field, class FieldAt20 = Field>
+struct KernelOf {
+  static uint64_t Encode(unsigned symbol_bits, uint32_t symbol) {
+    return Code<Field>(Field::Get(symbol_bits)).Encode(symbol);
+  }
+  static void QueryMany(const KbfView& view, const SymbolBlocks& blocks,
+                        std::span<const KeyHash> keys, QueryResult* results) {
+    if (view.symbol_bits == 20) {
+      QueryCells<Cell>(Code<FieldAt20>(FieldAt20::Get(20)), view, blocks, keys, results);
+    } else {
+      QueryCells<Cell>(Code<Field>(Field::Get(view.symbol_bits)), view, blocks, keys, results);
+    }
+  }
+  static constexpr KbfKernel kKernel = {&Encode, &QueryMany};
+};
+
+}  // namespace kbf
