@@ -59,7 +59,7 @@ STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc)
 TOOL_SRC := $(wildcard tools/*.cc)
 TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc)
 BENCH_SRC := $(wildcard bench/*.cc)
-HEADERS := $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h tools/*.h tests/*.h bench/*.h)
+HEADERS := $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h tools/*.h tests/*.h tests/*/*.h bench/*.h)
 PUBLIC_HEADERS := $(wildcard storage/*.h storage/paper/*.h)
 
 objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
@@ -86,8 +86,8 @@ $(BUILD)/libkbf.a: $(STORAGE_OBJ)
 
 $(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
 	@mkdir -p $(@D)
-	@sed -e 's|@prefix@|$(prefix)|; s|@exec_prefix@|$(exec_prefix)|; s|@libdir@|$(libdir)|' \
-	     -e 's|@includedir@|$(includedir)|; s|@PACKAGE_VERSION@|$(PACKAGE_VERSION)|' $< > $@
+	@sed -e 's|@prefix@|$(prefix)|; s|@exec_prefix@|$(value exec_prefix)|; s|@libdir@|$(value libdir)|' \
+	     -e 's|@includedir@|$(value includedir)|; s|@PACKAGE_VERSION@|$(PACKAGE_VERSION)|' $< > $@
 
 LINK = $(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ $(ALLOC_LIBS)
 

@@ -94,22 +94,22 @@ void Kbf::InsertMany(std::span<const KeyHash> keys, std::span<const uint32_t> sy
   assert(keys.size() == symbols.size());
   WithCell(layout_.kind, [&]<class Cell>(Cell) {
     auto* cells = reinterpret_cast<Cell*>(cells_.data());
-    std::array<std::array<uint64_t, kNumHashesMax>, kQueryBatch> positions;
-    for (size_t begin = 0; begin < keys.size(); begin += kQueryBatch) {
-      const size_t batch = std::min(keys.size() - begin, kQueryBatch);
-      for (size_t i = 0; i < batch; ++i) {
-        geometry_.CellsOf(keys[begin + i], positions[i].data());
-        for (unsigned j = 0; j < layout_.num_hashes; ++j)
-          __builtin_prefetch(cells + positions[i][j], 1);
+    std::array<std::array<uint64_t, kNumHashesMax>, kPrefetchAhead> ring;
+    const auto prefetch = [&](size_t i) {
+      auto& positions = ring[i % kPrefetchAhead];
+      geometry_.CellsOf(keys[i], positions.data());
+      for (unsigned j = 0; j < layout_.num_hashes; ++j) __builtin_prefetch(cells + positions[j], 1);
+    };
+    for (size_t i = 0; i < std::min(keys.size(), kPrefetchAhead); ++i) prefetch(i);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      assert(symbols[i] != 0 && symbols[i] >> layout_.symbol_bits == 0);
+      const uint64_t encoding = kernel_->encode(layout_.symbol_bits, symbols[i]);
+      const auto& positions = ring[i % kPrefetchAhead];
+      for (unsigned j = 0; j < layout_.num_hashes; ++j) {
+        Cell& cell = cells[positions[j]];
+        cell = Added(cell, 1, encoding);
       }
-      for (size_t i = 0; i < batch; ++i) {
-        assert(symbols[begin + i] != 0 && symbols[begin + i] >> layout_.symbol_bits == 0);
-        const uint64_t encoding = kernel_->encode(layout_.symbol_bits, symbols[begin + i]);
-        for (unsigned j = 0; j < layout_.num_hashes; ++j) {
-          Cell& cell = cells[positions[i][j]];
-          cell = Added(cell, 1, encoding);
-        }
-      }
+      if (i + kPrefetchAhead < keys.size()) prefetch(i + kPrefetchAhead);
     }
   });
   size_ += keys.size();

@@ -140,29 +140,27 @@ QueryResult Decide(const Code& code, const KeyCells& cells, uint32_t key_check,
   return result;
 }
 
-// 32 keys are hashed and prefetched together: enough to hide one memory latency, few enough to stay
-// in the L1 cache.
-inline constexpr size_t kQueryBatch = 32;
+// So many keys ahead of the one being decided are hashed and prefetched: enough to hide a memory
+// latency behind the decoding of the others, few enough to stay in the L1 cache.
+inline constexpr size_t kPrefetchAhead = 16;
 
 template <class Cell, class Code>
 void QueryCells(const Code& code, const KbfView& view, const SymbolBlocks& blocks,
                 std::span<const KeyHash> keys, QueryResult* results) {
   const auto* cells = reinterpret_cast<const Cell*>(view.cells);
-  const unsigned num_hashes = view.geometry.num_hashes;
-  std::array<std::array<uint64_t, kNumHashesMax>, kQueryBatch> positions;
-  while (!keys.empty()) {
-    const size_t batch = std::min(keys.size(), kQueryBatch);
-    for (size_t i = 0; i < batch; ++i) {
-      view.geometry.CellsOf(keys[i], positions[i].data());
-      for (unsigned j = 0; j < num_hashes; ++j) __builtin_prefetch(cells + positions[i][j]);
-    }
-    for (size_t i = 0; i < batch; ++i) {
-      KeyCells loaded;
-      *results++ = LoadCells(cells, positions[i].data(), view.geometry, &loaded)
-                       ? Decide(code, loaded, KeyCheck(keys[i]), blocks, view)
-                       : QueryResult{};
-    }
-    keys = keys.subspan(batch);
+  std::array<std::array<uint64_t, kNumHashesMax>, kPrefetchAhead> ring;
+  const auto prefetch = [&](size_t i) {
+    auto& positions = ring[i % kPrefetchAhead];
+    view.geometry.CellsOf(keys[i], positions.data());
+    for (unsigned j = 0; j < view.geometry.num_hashes; ++j)
+      __builtin_prefetch(cells + positions[j]);
+  };
+  for (size_t i = 0; i < std::min(keys.size(), kPrefetchAhead); ++i) prefetch(i);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    KeyCells loaded;
+    const bool occupied = LoadCells(cells, ring[i % kPrefetchAhead].data(), view.geometry, &loaded);
+    if (i + kPrefetchAhead < keys.size()) prefetch(i + kPrefetchAhead);
+    results[i] = occupied ? Decide(code, loaded, KeyCheck(keys[i]), blocks, view) : QueryResult{};
   }
 }
 

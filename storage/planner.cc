@@ -78,13 +78,12 @@ bool Meets(const KbfLayout& layout, double load, const PlanRequest& request) {
 std::optional<double> LargestLoad(const KbfLayout& layout, const PlanRequest& request) {
   if (!Meets(layout, kPlanLoadMin, request)) return std::nullopt;
   double good = kPlanLoadMin;
-  double bad = good;
-  for (;;) {
-    if (good >= kPlanLoadMax) return kPlanLoadMax;
-    bad = std::min(good + kLoadStep, kPlanLoadMax);
-    if (!Meets(layout, bad, request)) break;
+  double bad = good + kLoadStep;
+  while (bad < kPlanLoadMax && Meets(layout, bad, request)) {
     good = bad;
+    bad += kLoadStep;
   }
+  bad = std::min(bad, kPlanLoadMax);
   while (bad - good > kLoadPrecision) {
     const double middle = (good + bad) / 2;
     (Meets(layout, middle, request) ? good : bad) = middle;
