@@ -45,7 +45,7 @@ config.mk config.h &: config.status config.h.in src/config.mk.in
 CPPFLAGS += -I.
 CXXFLAGS += -Wall -Wextra $(WERROR)
 ifneq ($(SANITIZE),)
-CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+CXXFLAGS += -DKBF_NO_JEMALLOC -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
 ALLOC_LIBS :=
 else
