@@ -87,9 +87,9 @@ $(BUILD)/libkbf.a: $(STORAGE_OBJ)
 $(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
 	@mkdir -p $(@D)
 	@sed -e 's|@prefix@|$(prefix)|; s|@exec_prefix@|$(value exec_prefix)|; s|@libdir@|$(value libdir)|' \
-	     -e 's|@includedir@|$(value includedir)|; s|@PACKAGE_VERSION@|$(PACKAGE_VERSION)|' $< > $@
+	     -e 's|@includedir@|$(value includedir)|; s|@PACKAGE_VERSION@|$(PACKAGE_VERSION)|; s|@JEMALLOC_LIBS@|$(JEMALLOC_LIBS)|' $< > $@
 
-LINK = $(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ $(ALLOC_LIBS)
+LINK = $(CXX) $(CXXFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(ALLOC_LIBS)
 
 $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/libkbf.a
 	$(LINK)

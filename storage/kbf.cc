@@ -66,14 +66,30 @@ Kbf::Kbf(const KbfConfig& config, const KbfGeometry& geometry, CellArray cells)
       secret_id_(config.secret_id),
       cells_(std::move(cells)) {}
 
+ErrorRates Kbf::PredictedErrors(double match) const {
+  return size_ == 0 ? ErrorRates{} : PredictErrors(layout_, load(), match, RowUnits());
+}
+
+double Kbf::strong_evidence_bits() const {
+  return StrongEvidenceBits(layout_, LoadOfOne(), RowUnits());
+}
+
+// λ, but at least one entry: an empty filter finds nothing anyway.
+double Kbf::LoadOfOne() const {
+  return std::max(load(), layout_.num_hashes / static_cast<double>(num_cells()));
+}
+
 double Kbf::load() const {
   return static_cast<double>(size_) * layout_.num_hashes / static_cast<double>(num_cells());
 }
 
 KbfView Kbf::View() const {
-  // At least one entry: an empty filter finds nothing anyway.
-  const double lambda = std::max(load(), layout_.num_hashes / static_cast<double>(num_cells()));
-  return {cells_.data(), geometry_, layout_.symbol_bits, static_cast<float>(-std::log2(lambda)),
+  const double lambda = LoadOfOne();
+  return {cells_.data(),
+          geometry_,
+          layout_.symbol_bits,
+          static_cast<float>(-std::log2(lambda)),
+          static_cast<float>(AgreeBits(layout_, lambda, RowUnits())),
           static_cast<float>(SameLineBits(layout_))};
 }
 
@@ -86,6 +102,14 @@ QueryResult Kbf::Query(const KeyHash& key, const SymbolBlocks& blocks) const {
 void Kbf::QueryManyWith(const KbfKernel& kernel, std::span<const KeyHash> keys,
                         const SymbolBlocks& blocks, QueryResult* results) const {
   kernel.query_many(View(), blocks, keys, results);
+}
+
+void Kbf::Prefetch(const KeyHash& key) const {
+  std::array<uint64_t, kNumHashesMax> positions;
+  geometry_.CellsOf(key, positions.data());
+  for (unsigned i = 0; i < layout_.num_hashes; ++i) {
+    __builtin_prefetch(cells_.data() + positions[i] * CellBytes(layout_.kind));
+  }
 }
 
 void Kbf::Insert(const KeyHash& key, uint32_t symbol) { InsertMany({&key, 1}, {&symbol, 1}); }

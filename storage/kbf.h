@@ -35,6 +35,7 @@
 #include "storage/hash.h"
 #include "storage/kbf_kernel.h"
 #include "storage/layout.h"
+#include "storage/maths.h"
 #include "storage/symbol_blocks.h"
 
 namespace kbf {
@@ -73,6 +74,10 @@ class Kbf {
   uint64_t size() const { return size_; }                      // n, as INSERT and DELETE counted it
   uint64_t capacity() const { return capacity_; }
   double load() const;  // λ = nk/m
+  // At the present load; `match` is γ of maths.h.
+  ErrorRates PredictedErrors(double match) const;
+  // What Delete and Update should be given, at the present load and size.
+  double strong_evidence_bits() const;
   uint64_t memory_bytes() const { return cells_.allocated_bytes(); }
 
   // QUERY (000 Algorithm 3).
@@ -86,6 +91,9 @@ class Kbf {
   // layout's cells
   void QueryManyWith(const KbfKernel& kernel, std::span<const KeyHash> keys,
                      const SymbolBlocks& blocks, QueryResult* results) const;
+
+  // Fetches the key's cells ahead of an operation on them.
+  void Prefetch(const KeyHash& key) const;
 
   // INSERT (000 Algorithm 2). REQUIRES: the symbol is not 0 and is the key's choice in its value's
   // block
@@ -115,6 +123,8 @@ class Kbf {
   Kbf(const KbfConfig& config, const KbfGeometry& geometry, CellArray cells);
 
   KbfView View() const;
+  double LoadOfOne() const;
+  double RowUnits() const { return static_cast<double>(geometry_.base_units << geometry_.folds); }
   KbfStatus Replace(const KeyHash& key, uint32_t old_symbol, std::optional<uint32_t> new_symbol);
   KbfStatus FindForChange(const KeyHash& key, const SymbolBlocks& blocks, double evidence_bits_min,
                           uint32_t* symbol) const;

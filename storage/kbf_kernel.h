@@ -79,6 +79,7 @@ struct KbfView {
   KbfGeometry geometry;
   unsigned symbol_bits;
   float emptiness_bits;  // log2(1/λ): what any occupied cell says against a stranger
+  float agree_bits;      // what an agreeing cell says beyond that: log2 1/(2^-b + 1/(λr))
   float same_line_bits;  // what an agreeing cell says in a line where another one agrees;
                          // unpartitioned there is none
 };

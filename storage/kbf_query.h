@@ -75,9 +75,11 @@ inline constexpr std::array<float, kCounterMax + 1> kLog2OfCount = {
 inline constexpr float kConvincingBits = 24;
 
 // Do all cells but `source` agree that the key's symbol is `symbol`? Adds up the evidence
-// (likelihood ratio of stored key against stranger): an agreeing cell 2^b/λ, the source 2^c/λ, a
-// cell with t+1 entries that passes t!·(t+1)/λ, any other cell j/λ. A second agreeing cell of one
-// cache line says little: keys that share a line often share several cells.
+// (likelihood ratio of stored key against stranger): the source 2^c/λ, a further agreeing cell
+// 1/(λ·2^-b + 1/r) in rows of r units, because a stranger that shares one cell with a key shares
+// the next one too with chance 1/r; a cell with t+1 entries that passes t!·(t+1)/λ, any other cell
+// j/λ. A second agreeing cell of one cache line says little: keys that share a line often share
+// several.
 template <class Code>
 bool Agree(const Code& code, const KeyCells& cells, unsigned source, uint32_t symbol,
            unsigned check_bits, const KbfView& view, float* evidence_bits) {
@@ -101,8 +103,7 @@ bool Agree(const Code& code, const KeyCells& cells, unsigned source, uint32_t sy
       continue;
     }
     const unsigned line = 1u << cells.line[i];
-    evidence +=
-        (agreeing_lines & line) == 0 ? static_cast<float>(code.symbol_bits()) : view.same_line_bits;
+    evidence += (agreeing_lines & line) == 0 ? view.agree_bits : view.same_line_bits;
     agreeing_lines |= line;
   }
   *evidence_bits = evidence;

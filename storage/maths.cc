@@ -130,21 +130,40 @@ double SameLineBits(const KbfLayout& layout) {
   return per_unit < 2 ? 0 : std::log2((CellsPerUnit(layout) - 1.0) / (per_unit - 1.0));
 }
 
-unsigned AgreeingLinesForChange(const KbfLayout& layout, double lambda) {
-  const unsigned per_unit = HashesPerUnit(layout);
-  const double silent_bits = per_unit * std::log2(Decodable(layout.kind) + 1.0);
+double AgreeBits(const KbfLayout& layout, double lambda, double row_units) {
+  return -std::log2(std::exp2(-static_cast<double>(layout.symbol_bits)) + 1 / (lambda * row_units));
+}
+
+namespace {
+
+// What `agreeing` lines show if no cell of the others decodes.
+double EvidenceOf(const KbfLayout& layout, double lambda, double row_units, unsigned agreeing) {
+  const double silent_bits = HashesPerUnit(layout) * std::log2(Decodable(layout.kind) + 1.0);
+  return layout.check_bits + (agreeing - 1.0) * AgreeBits(layout, lambda, row_units) +
+         (layout.num_lines - agreeing) * silent_bits - layout.num_hashes * std::log2(lambda);
+}
+
+}  // namespace
+
+double StrongEvidenceBits(const KbfLayout& layout, double lambda, double row_units) {
+  // Only where it is the row that is small; where the symbol is, more lines must agree.
+  constexpr double kLargeRow = 1e30;
+  if (layout.num_lines < 2 || EvidenceOf(layout, lambda, kLargeRow, 2) < kStrongEvidenceBits) {
+    return kStrongEvidenceBits;
+  }
+  return std::min(kStrongEvidenceBits, EvidenceOf(layout, lambda, row_units, 2));
+}
+
+unsigned AgreeingLinesForChange(const KbfLayout& layout, double lambda, double row_units) {
+  const double wanted = StrongEvidenceBits(layout, lambda, row_units);
   unsigned agreeing = 1;
-  while (agreeing <= layout.num_lines) {
-    const double bits = layout.check_bits + (agreeing - 1.0) * layout.symbol_bits +
-                        (layout.num_lines - agreeing) * silent_bits -
-                        layout.num_hashes * std::log2(lambda);
-    if (bits >= kStrongEvidenceBits) break;
+  while (agreeing <= layout.num_lines && EvidenceOf(layout, lambda, row_units, agreeing) < wanted) {
     ++agreeing;
   }
   return agreeing;
 }
 
-ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match) {
+ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match, double row_units) {
   const unsigned lines = layout.num_lines;          // g
   const unsigned per_unit = HashesPerUnit(layout);  // k / g
   const unsigned t = Decodable(layout.kind);
@@ -187,7 +206,7 @@ ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match) {
   rates.false_positive =
       match * symbols * (std::pow(foreign, lines) - std::pow(foreign_silent, lines));
 
-  const unsigned lines_min = AgreeingLinesForChange(layout, lambda);
+  const unsigned lines_min = AgreeingLinesForChange(layout, lambda, row_units);
   double strong = 0;
   for (unsigned a = lines_min; a <= lines; ++a) {
     strong += Binomial(lines, a) * std::pow(1 - undecodable, a) * std::pow(undecodable, lines - a);

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "storage/layout.h"
 
@@ -66,20 +67,32 @@ struct ErrorRates {
   double weak = 0;  // a stored key decodes in too few lines for the evidence that a change needs
 };
 
-// Error rates of a filter at load λ. For line-partitioned layouts (003 §3) the expectation is taken
-// over the number of keys that share a line. `match` is γ above.
-ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match);
+// Error rates of a filter at load λ whose rows have `row_units` units (m/k cells where
+// unpartitioned). For line-partitioned layouts (003 §3) the expectation is taken over the number of
+// keys that share a line. `match` is γ above.
+ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match,
+                         double row_units = std::numeric_limits<double>::infinity());
 
-// Lines (cells, where unpartitioned) that must agree before a cell may be changed (DESIGN §5,
-// evidence): the first gives c bits, each further one b, each cell that does not decode log2(t+1)
-// or more, and every cell log2(1/λ). More than there are where even all of them would not do.
-unsigned AgreeingLinesForChange(const KbfLayout& layout, double lambda);
+// Evidence of a further agreeing cell, on top of log2(1/λ): strangers agree by chance (2^-b), or
+// because they share the cell with the same key as the first one (1/r, over the λ that is counted
+// already).
+double AgreeBits(const KbfLayout& layout, double lambda, double row_units);
+
+// Evidence, in bits, that is enough to change cells: a stranger shows it with chance 6e-8 at most.
+// Two agreeing cells of three, in filters of 32 K keys with 8 check bits.
+inline constexpr double kStrongEvidenceBits = 24;
+
+// Evidence that a change of cells asks for (DESIGN §5): kStrongEvidenceBits, or in filters too
+// small for that what two agreeing lines show: c + AgreeBits, log2(t+1) for each cell that does not
+// decode, log2(1/λ) for every cell.
+double StrongEvidenceBits(const KbfLayout& layout, double lambda, double row_units);
+
+// Lines (cells, where unpartitioned) that must agree for it. More than there are where even all of
+// them would not do.
+unsigned AgreeingLinesForChange(const KbfLayout& layout, double lambda, double row_units);
 
 // Evidence of a cell that agrees in a line where another one agrees already: log2 of one over the
 // chance that a key which shares one cell of a line shares a given other one.
 double SameLineBits(const KbfLayout& layout);
-
-// Evidence, in bits, that is enough to change cells. One chance in 2.7e8 that a stranger shows it.
-inline constexpr double kStrongEvidenceBits = 28;
 
 }  // namespace kbf

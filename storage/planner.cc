@@ -65,7 +65,8 @@ std::vector<KbfLayout> Candidates(uint64_t distinct_values) {
 }
 
 ErrorRates PredictAt(const KbfLayout& layout, double load) {
-  return PredictErrors(layout, load, std::exp2(-static_cast<double>(layout.check_bits)));
+  return PredictErrors(layout, load, std::exp2(-static_cast<double>(layout.check_bits)),
+                       kPlanRowUnits);
 }
 
 bool Meets(const KbfLayout& layout, double load, const PlanRequest& request) {

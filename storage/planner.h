@@ -35,6 +35,10 @@ inline constexpr double kPlanWeakMax = 0.05;
 // better.
 inline constexpr double kPlanBytesTolerance = 0.03;
 
+// Units in a row of the filters that are planned for: about 32 K keys. Smaller ones show less
+// evidence.
+inline constexpr double kPlanRowUnits = 28000;
+
 inline constexpr unsigned kPlanHashesMin = 2;
 inline constexpr unsigned kPlanHashesMax = 10;
 inline constexpr double kPlanLoadMin = 0.01;

@@ -1,8 +1,9 @@
-// SharedBytes is memory that is freed by whoever lets go of it last: items of the front and values of the dictionary, and the
-// replies that are still being sent from them. A reply half sent never changes, because the bytes of a value never do.
+// SharedBytes is memory that is freed by whoever lets go of it last: items of the front and values
+// of the dictionary, and the replies that are still being sent from them. A reply half sent never
+// changes, because the bytes of a value never do.
 //
-// Promises:  the count of references cannot overflow in practice: 2^32 replies do not fit in memory.
-// Requires:  the first member of the structure is SharedHeader; it needs no destructor.
+// Promises:  the count of references cannot overflow in practice: 2^32 replies do not fit in
+// memory. Requires:  the first member of the structure is SharedHeader; it needs no destructor.
 // Costs:     4 bytes; taking and dropping a reference are one atomic addition each.
 #pragma once
 

@@ -317,16 +317,25 @@ TEST_SUITE("storage") {
     }
   }
 
-  TEST_CASE("a change needs 28 bits of evidence: check bits first, then a symbol per line") {
-    CHECK(AgreeingLinesForChange(kTriples, 1) == 2);  // 8 + 20, and 2 from the silent one
-    CHECK(AgreeingLinesForChange(kPairs, 1) == 3);    // 2 + 14 + 14
-    CHECK(AgreeingLinesForChange({CellKind::kPair64, 30, 16, 4, 4}, 1) == 2);  // 16 + 30
+  TEST_CASE(
+      "a change needs 24 bits of evidence: check bits first, then a symbol or a row per line") {
+    constexpr double kRow = 28000;  // 14.8 bits
+    CHECK(AgreeBits(kTriples, 1, 1e30) == Near(20, 1e-6));
+    CHECK(AgreeBits(kTriples, 1, 1 << 10) == Near(10, 0.01));
+    CHECK(AgreeingLinesForChange(kTriples, 1, kRow) == 2);  // 8 + 14.8, and 2 from the silent one
+    // Small rows ask for what two lines can show there.
+    CHECK(StrongEvidenceBits(kTriples, 1, kRow) == 24);
+    CHECK(StrongEvidenceBits(kTriples, 1, 1000) == Near(20, 0.05));  // 8 + 10 + 2
+    CHECK(AgreeingLinesForChange(kTriples, 1, 1000) == 2);
+    CHECK(AgreeingLinesForChange(kPairs, 1, kRow) == 3);    // 2 + 13.3 + 13.3
+    CHECK(AgreeingLinesForChange({CellKind::kPair64, 30, 16, 4, 4}, 1, kRow) == 2);
     // Two cells of one line say little more than one.
-    CHECK(AgreeingLinesForChange({CellKind::kTriple64, 20, 8, 4, 2}, 1) == 2);
-    CHECK(AgreeingLinesForChange({CellKind::kTriple64, 20, 8, 3, 1}, 1) ==
+    CHECK(AgreeingLinesForChange({CellKind::kTriple64, 20, 8, 4, 2}, 1, 1e9) == 2);
+    CHECK(AgreeingLinesForChange({CellKind::kTriple64, 20, 8, 3, 1}, 1, 1e9) ==
           2);  // never: there is one line
     CHECK(PredictErrors({CellKind::kTriple64, 20, 8, 3, 1}, 1, 0.25).weak == Near(1, 1e-9));
-    CHECK(AgreeingLinesForChange({CellKind::kPair32, 14, 2, 2, 2}, 1) == 3);  // never strong enough
+    CHECK(AgreeingLinesForChange({CellKind::kPair32, 14, 2, 2, 2}, 1, kRow) ==
+          3);  // never strong enough
     CHECK(PredictErrors({CellKind::kPair32, 14, 2, 2, 2}, 0.5, 0.25).weak == Near(1, 1e-9));
   }
 }

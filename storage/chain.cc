@@ -1,0 +1,491 @@
+#include "storage/chain.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+namespace kbf {
+
+namespace {
+
+// Blocks of the locator that one background step goes through: 0.1 ms at 128 bytes each
+// (bench/store_bench.cc).
+constexpr uint64_t kBlocksPerStep = 4096;
+// Blocks that each Insert pays towards clearing and widening: a filter's worth of inserts does the
+// whole array four times.
+constexpr uint64_t kBlocksPerInsert = 4;
+// The locator's columns take this many keys per filter capacity before they are too full: 12 %
+// false candidates.
+constexpr double kColumnFillMax = 2.2;
+// Joined filters keep some room below their capacity.
+constexpr double kJoinFill = 0.95;
+// A filter that took no key for so long is done growing.
+constexpr uint32_t kSettleSeconds = 30;
+// Deadlines that keys may wait for at a time.
+constexpr size_t kWaitingMax = 64;
+
+template <class Visit>
+void ForEachBit(uint64_t mask, Visit visit) {
+  for (; mask != 0; mask &= mask - 1) visit(static_cast<unsigned>(std::countr_zero(mask)));
+}
+
+}  // namespace
+
+void ChainCounters::Add(const ChainCounters& other) {
+  inserted += other.inserted;
+  removed += other.removed;
+  tombstones += other.tombstones;
+  dropped_keys += other.dropped_keys;
+  expired_keys += other.expired_keys;
+  flushed_keys += other.flushed_keys;
+  filters_added += other.filters_added;
+  filters_dropped += other.filters_dropped;
+  filters_expired += other.filters_expired;
+  joins += other.joins;
+  compressions += other.compressions;
+  disagreements += other.disagreements;
+}
+
+Chain::Chain(const ChainConfig& config, const FilterMaker& maker, Dictionary& dictionary)
+    : config_(config), maker_(maker), dictionary_(dictionary) {}
+
+uint32_t Chain::DeadlineFor(uint32_t expires, uint32_t now) {
+  if (expires == 0) return 0;
+  const uint32_t remaining = expires > now ? expires - now : 0;
+  const uint32_t window = std::bit_floor(std::max(1u, remaining / 4));
+  return expires / window * window;
+}
+
+void Chain::PrefetchLocator(const KeyHash& key) const {
+  if (live_ != 0) locator_->Prefetch(key);
+}
+
+void Chain::PrefetchCells(const KeyHash& key) const {
+  if (live_ == 0) return;
+  ForEachBit(locator_->Candidates(key) & live_,
+             [&](unsigned i) { columns_[i].filter->Prefetch(key); });
+}
+
+ChainAnswer Chain::Find(const KeyHash& key, uint32_t now) {
+  ChainAnswer answer;
+  if (live_ == 0) return answer;
+  bool disagree = false;
+  ForEachBit(locator_->Candidates(key) & live_, [&](unsigned i) {
+    const Column& column = columns_[i];
+    if (Expired(column, now)) return;
+    const QueryResult result = column.filter->Query(key, dictionary_.blocks());
+    if (result.outcome != Outcome::kFound || column.tombstones.Contains(key)) return;
+    if (answer.found && !dictionary_.SameValue(answer.code, result.value)) {
+      disagree = true;
+    } else if (!answer.found || result.evidence_bits > answer.evidence_bits) {
+      answer = {true,
+                (old_ >> i & 1) != 0,
+                column.filter->IsStrong(result),
+                result.value,
+                column.deadline,
+                i,
+                result.evidence_bits};
+    }
+  });
+  if (disagree) {
+    ++counters_.disagreements;
+    answer = {};
+  }
+  return answer;
+}
+
+void Chain::Hide(Column* column, const KeyHash& key) {
+  sets_bytes_ -= column->tombstones.memory_bytes();
+  const uint64_t before = column->tombstones.size();
+  column->tombstones.Add(key);
+  counters_.tombstones += column->tombstones.size() - before;
+  sets_bytes_ += column->tombstones.memory_bytes();
+}
+
+Chain::Removal Chain::Remove(const KeyHash& key, uint32_t now) {
+  Removal removal = Removal::kNothing;
+  if (live_ == 0) return removal;
+  ForEachBit(locator_->Candidates(key) & live_, [&](unsigned i) {
+    Column& column = columns_[i];
+    if (Expired(column, now) || column.tombstones.Contains(key)) return;
+    switch (column.filter->Delete(key, dictionary_.blocks())) {
+      case KbfStatus::kOk:
+        ++counters_.removed;
+        removal = Removal::kRemoved;
+        break;
+      case KbfStatus::kAbsent:
+        break;
+      default:
+        // Too little evidence, or nothing decodes now but might later.
+        Hide(&column, key);
+        if (removal == Removal::kNothing) removal = Removal::kHidden;
+    }
+  });
+  return removal;
+}
+
+bool Chain::IsOpen(const Column& column) const {
+  return column.state == Column::State::kLive && !column.joining &&
+         column.filter->capacity() == maker_.filter_keys() &&
+         column.filter->size() < column.filter->capacity() &&
+         static_cast<double>(column.added) <
+             kColumnFillMax / 2 * static_cast<double>(maker_.filter_keys());
+}
+
+bool Chain::IsSettled(const Column& column, uint32_t now) const {
+  return column.state == Column::State::kLive && !column.joining &&
+         (column.added >= maker_.filter_keys() || now - column.last_insert >= kSettleSeconds);
+}
+
+// The youngest open filter with the latest fitting deadline.
+Chain::Column* Chain::OpenColumn(uint32_t expires, uint32_t now) {
+  const uint32_t latest = expires;
+  const uint32_t earliest = expires == 0 ? 0 : expires - (expires - now) / 4;
+  Column* best = nullptr;
+  ForEachBit(live_ & ~old_, [&](unsigned i) {
+    Column& column = columns_[i];
+    if (column.deadline < earliest || column.deadline > latest || !IsOpen(column)) return;
+    if (best == nullptr || column.deadline > best->deadline ||
+        (column.deadline == best->deadline && column.sequence > best->sequence)) {
+      best = &column;
+    }
+  });
+  return best;
+}
+
+Chain::Insertion Chain::Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
+                               uint32_t now) {
+  assert(expires == 0 || expires > now);
+  Column* column = OpenColumn(expires, now);
+  if (column == nullptr) return Insertion::kNoFilter;
+  if (column->tombstones.Contains(key)) return Insertion::kTombstone;
+  column->filter->Insert(key, code.block.Choose(KeyCheck(key)));
+  column->used->Add(code.number);
+  ++column->added;
+  column->last_insert = now;
+  locator_->Add(key, static_cast<unsigned>(column - columns_.data()));
+  last_sequence_ = column->sequence;
+  ++counters_.inserted;
+  (void)LocatorStep(kBlocksPerInsert);
+  return Insertion::kDone;
+}
+
+bool Chain::AddFilter(uint32_t expires, uint32_t now) {
+  if (!locator_) {
+    locator_ = Locator::Create({maker_.filter_keys(), config_.locator_bits});
+    if (!locator_) return false;
+  }
+  const unsigned ready = std::min(locator_->columns_ready(), config_.filters_max);
+  unsigned free = 0;
+  unsigned index = ready;
+  for (unsigned i = ready; i-- > 0;) {
+    if (columns_[i].state != Column::State::kFree) continue;
+    index = i;
+    ++free;
+  }
+  // Widen ahead of need, so that the steps are done when the last column is taken.
+  if (free <= 2 && ready < config_.filters_max && !locator_->growing()) (void)locator_->Grow();
+  if (index == ready) return false;
+  auto filter = maker_.Make();
+  if (filter == nullptr) return false;
+  Column& column = columns_[index];
+  column.state = Column::State::kLive;
+  column.joining = false;
+  column.deadline = DeadlineFor(expires, now);
+  column.sequence = next_sequence_++;
+  column.added = 0;
+  column.last_insert = now;
+  column.clear_cursor = 0;
+  column.filter = std::move(filter);
+  column.used = dictionary_.NewCodeSet();
+  cells_bytes_ += column.filter->memory_bytes();
+  sets_bytes_ += column.used->memory_bytes();
+  ++counters_.filters_added;
+  std::erase_if(waiting_, [&](const Waiting& w) { return w.deadline == column.deadline; });
+  RefreshOrder();
+  return true;
+}
+
+uint64_t Chain::CountWaiting(uint32_t expires, uint32_t now) {
+  const uint32_t deadline = DeadlineFor(expires, now);
+  for (Waiting& waiting : waiting_) {
+    if (waiting.deadline == deadline) return ++waiting.keys;
+  }
+  std::erase_if(waiting_, [now](const Waiting& w) { return w.deadline != 0 && w.deadline <= now; });
+  if (waiting_.size() == kWaitingMax) {
+    // Room for the new one: the least wanted goes.
+    waiting_.erase(
+        std::min_element(waiting_.begin(), waiting_.end(),
+                         [](const Waiting& a, const Waiting& b) { return a.keys < b.keys; }));
+  }
+  waiting_.push_back({deadline, 1});
+  return 1;
+}
+
+// Frees the filter; the locator's column is cleared in steps and can be used again after that.
+void Chain::Drop(unsigned index, DropCause cause) {
+  Column& column = columns_[index];
+  assert(column.state == Column::State::kLive);
+  if (join_ && (join_->from == index || join_->to == index)) CancelJoin();
+  const uint64_t keys = column.filter->size();
+  switch (cause) {
+    case DropCause::kRoom:
+      counters_.dropped_keys += keys;
+      ++counters_.filters_dropped;
+      break;
+    case DropCause::kExpired:
+      counters_.expired_keys += keys;
+      ++counters_.filters_expired;
+      break;
+    case DropCause::kFlushed:
+      counters_.flushed_keys += keys;
+      break;
+  }
+  cells_bytes_ -= column.filter->memory_bytes();
+  sets_bytes_ -= column.used->memory_bytes() + column.tombstones.memory_bytes();
+  column.filter.reset();
+  column.used.reset();
+  column.tombstones = HashSet();
+  column.clear_cursor = 0;
+  column.state = column.added == 0 ? Column::State::kFree : Column::State::kClearing;
+  RefreshOrder();
+}
+
+bool Chain::DropOldest() {
+  unsigned oldest = Locator::kColumnsMax;
+  ForEachBit(live_, [&](unsigned i) {
+    if (oldest == Locator::kColumnsMax || columns_[i].sequence < columns_[oldest].sequence)
+      oldest = i;
+  });
+  if (oldest == Locator::kColumnsMax) return false;
+  Drop(oldest, DropCause::kRoom);
+  RecycleCodes();
+  return true;
+}
+
+void Chain::Clear() {
+  ForEachBit(live_, [&](unsigned i) { Drop(i, DropCause::kFlushed); });
+  waiting_.clear();
+  RecycleCodes();
+}
+
+void Chain::CancelJoin() {
+  // The bits ORed so far only cost false candidates.
+  columns_[join_->from].joining = false;
+  columns_[join_->to].joining = false;
+  columns_[join_->to].added += columns_[join_->from].added;
+  join_.reset();
+}
+
+// Tombstones whose entries can be deleted by now, as the filter has emptied.
+void Chain::RetryTombstones(Column* column) {
+  sets_bytes_ -= column->tombstones.memory_bytes();
+  column->tombstones.RemoveIf([&](const KeyHash& key) {
+    const KbfStatus status = column->filter->Delete(key, dictionary_.blocks());
+    return status == KbfStatus::kOk || status == KbfStatus::kAbsent;
+  });
+  sets_bytes_ += column->tombstones.memory_bytes();
+}
+
+// Two filters with one deadline and one size whose entries fit one, if the locator can bear it.
+bool Chain::StartJoin(uint32_t now) {
+  const auto fits = [&](unsigned a, unsigned b) {
+    const Column& x = columns_[a];
+    const Column& y = columns_[b];
+    return x.deadline == y.deadline && x.filter->capacity() == y.filter->capacity() &&
+           static_cast<double>(x.filter->size() + y.filter->size()) <=
+               kJoinFill * static_cast<double>(x.filter->capacity()) &&
+           static_cast<double>(x.added + y.added) <=
+               kColumnFillMax * static_cast<double>(maker_.filter_keys());
+  };
+  for (unsigned a = 0; a < Locator::kColumnsMax; ++a) {
+    if (!IsSettled(columns_[a], now)) continue;
+    for (unsigned b = a + 1; b < Locator::kColumnsMax; ++b) {
+      if (!IsSettled(columns_[b], now) || !fits(a, b)) continue;
+      // The younger one is kept, and with it the longer life.
+      const bool a_younger = columns_[a].sequence > columns_[b].sequence;
+      join_ = JoinWork{a_younger ? b : a, a_younger ? a : b, 0};
+      columns_[a].joining = columns_[b].joining = true;
+      return true;
+    }
+  }
+  return false;
+}
+
+void Chain::FinishJoin() {
+  const auto [from_index, to_index, cursor] = *join_;
+  Column& from = columns_[from_index];
+  Column& to = columns_[to_index];
+  RetryTombstones(&from);
+  RetryTombstones(&to);
+  if (to.filter->Join(*from.filter) != KbfStatus::kOk) {
+    CancelJoin();
+    return;
+  }
+  join_.reset();
+  to.joining = false;
+  to.added += from.added;
+  to.used->UnionWith(*from.used);
+  from.tombstones.ForEach([&](const KeyHash& key) { Hide(&to, key); });
+  counters_.tombstones -= from.tombstones.size();  // moved, not new
+  ++counters_.joins;
+
+  cells_bytes_ -= from.filter->memory_bytes();
+  sets_bytes_ -= from.used->memory_bytes() + from.tombstones.memory_bytes();
+  from.filter.reset();
+  from.used.reset();
+  from.tombstones = HashSet();
+  from.clear_cursor = 0;
+  from.joining = false;
+  from.state = Column::State::kClearing;
+  RefreshOrder();
+}
+
+bool Chain::CompressOne(uint32_t now) {
+  bool done = false;
+  ForEachBit(live_, [&](unsigned i) {
+    Column& column = columns_[i];
+    if (done || !IsSettled(column, now)) return;
+    if (static_cast<double>(column.filter->size()) >
+        kJoinFill / 2 * static_cast<double>(column.filter->capacity())) {
+      return;
+    }
+    RetryTombstones(&column);
+    const uint64_t before = column.filter->memory_bytes();
+    if (column.filter->Compress() != KbfStatus::kOk) return;
+    cells_bytes_ -= before - column.filter->memory_bytes();
+    ++counters_.compressions;
+    done = true;
+  });
+  return done;
+}
+
+// Widening first: until it is finished no filter can be added beyond the columns that are ready.
+bool Chain::LocatorStep(uint64_t blocks) {
+  if (!locator_) return false;
+  if (locator_->growing()) {
+    (void)locator_->GrowStep(blocks);
+    return true;
+  }
+  for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
+    Column& column = columns_[i];
+    if (column.state != Column::State::kClearing) continue;
+    if (locator_->ClearStep(i, &column.clear_cursor, blocks)) {
+      column.state = Column::State::kFree;
+      column.added = 0;
+    }
+    return true;
+  }
+  return false;
+}
+
+bool Chain::MaintainStep(uint32_t now) {
+  for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
+    if ((live_ >> i & 1) == 0 || !Expired(columns_[i], now)) continue;
+    Drop(i, DropCause::kExpired);
+    RecycleCodes();
+    return true;
+  }
+  if (LocatorStep(kBlocksPerStep)) return true;
+  if (join_) {
+    if (locator_->OrStep(join_->from, join_->to, &join_->cursor, kBlocksPerStep)) FinishJoin();
+    return true;
+  }
+  // An empty filter is only in the way; one that hides too much is given up.
+  for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
+    Column& column = columns_[i];
+    if (!IsSettled(column, now)) continue;
+    const uint64_t hidden_max = maker_.filter_keys() / 8;
+    if (column.tombstones.size() > hidden_max) RetryTombstones(&column);
+    if (column.filter->size() == 0 || column.tombstones.size() > hidden_max) {
+      Drop(i, DropCause::kRoom);
+      RecycleCodes();
+      return true;
+    }
+  }
+  // Compressing costs the locator nothing; joining frees a column.
+  const bool crowded = num_filters() * 2 > config_.filters_max;
+  return crowded ? StartJoin(now) || CompressOne(now) : CompressOne(now) || StartJoin(now);
+}
+
+void Chain::RefreshOrder() {
+  live_ = 0;
+  std::array<unsigned, Locator::kColumnsMax> order;
+  unsigned count = 0;
+  for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
+    if (columns_[i].state != Column::State::kLive) continue;
+    live_ |= uint64_t{1} << i;
+    order[count++] = i;
+  }
+  std::sort(order.begin(), order.begin() + count,
+            [&](unsigned a, unsigned b) { return columns_[a].sequence < columns_[b].sequence; });
+  old_ = 0;
+  for (unsigned i = 0; i < count / 4; ++i) old_ |= uint64_t{1} << order[i];
+}
+
+void Chain::RecycleCodes() {
+  std::vector<const CodeSet*> in_use;
+  ForEachBit(live_, [&](unsigned i) { in_use.push_back(&*columns_[i].used); });
+  dictionary_.Recycle(in_use);
+}
+
+bool Chain::HasSequence(uint64_t sequence) const {
+  bool has = false;
+  ForEachBit(live_, [&](unsigned i) { has = has || columns_[i].sequence == sequence; });
+  return has;
+}
+
+uint64_t Chain::num_filters() const { return static_cast<uint64_t>(std::popcount(live_)); }
+
+uint64_t Chain::num_keys() const {
+  uint64_t keys = 0;
+  ForEachBit(live_, [&](unsigned i) { keys += columns_[i].filter->size(); });
+  return keys;
+}
+
+uint64_t Chain::num_tombstones() const {
+  uint64_t keys = 0;
+  ForEachBit(live_, [&](unsigned i) { keys += columns_[i].tombstones.size(); });
+  return keys;
+}
+
+uint64_t Chain::oldest_bytes() const {
+  uint64_t bytes = 0;
+  ForEachBit(old_, [&](unsigned i) { bytes += columns_[i].filter->memory_bytes(); });
+  return bytes;
+}
+
+double Chain::PredictedFalseCandidates() const {
+  double sum = 0;
+  ForEachBit(live_, [&](unsigned i) {
+    sum += Locator::FalseCandidateRate(static_cast<double>(columns_[i].added),
+                                       static_cast<double>(locator_->num_blocks()));
+  });
+  return sum;
+}
+
+// A stored key misses by its own filter's rate; a stranger is found by any filter that the locator
+// falsely names.
+ErrorRates Chain::PredictedErrors() const {
+  ErrorRates rates;
+  double keys = 0;
+  const double match = dictionary_.match();
+  ForEachBit(live_, [&](unsigned i) {
+    const Column& column = columns_[i];
+    const ErrorRates one = column.filter->PredictedErrors(match);
+    const auto size = static_cast<double>(column.filter->size());
+    keys += size;
+    rates.false_negative += size * one.false_negative;
+    rates.weak += size * one.weak;
+    rates.false_positive += one.false_positive * Locator::FalseCandidateRate(
+                                                     static_cast<double>(column.added),
+                                                     static_cast<double>(locator_->num_blocks()));
+  });
+  if (keys > 0) {
+    rates.false_negative /= keys;
+    rates.weak /= keys;
+  }
+  return rates;
+}
+
+}  // namespace kbf

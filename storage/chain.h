@@ -1,0 +1,185 @@
+// Chain is the approximate part of a slab: up to 64 filters of one size, a locator that tells which
+// of them may hold a key, and the rules by which keys come, go and expire. It keeps no keys and no
+// values; codes of the dictionary stand for those.
+//
+// Promises:  a key that was Inserted is found until it is Removed, its filter is dropped, or its
+// deadline passes, but for the
+//            errors of PredictErrors. After Remove it is never found again, whatever happens to the
+//            filter: cells are changed only on strong evidence, and where that is lacking a
+//            tombstone hides the key. Nothing is found at or after its deadline. Where two filters
+//            give different answers there is none.
+// Requires:  its owner's lock; `now` never goes back. Insert a key only after Remove of the same
+// key. Costs:     filter cells, 2·G bytes per 1.6 keys of one filter for the locator (G = 8, 16,
+// 32, 64 columns), 16 to 32 bytes per
+//            tombstone. Every call does a bounded amount of work; dropping, joining and compressing
+//            one filter are the longest.
+//
+// Expiry (DESIGN §5): a filter has one deadline for all its keys. A key that expires at E, R
+// seconds from now, may go into any filter with a deadline in [E - R/4, E]: early by at most a
+// quarter of what remained, never late, and no bits per key. New deadlines are multiples of the
+// largest power of two <= R/4, so that different TTLs meet in the same filters.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "storage/dictionary.h"
+#include "storage/filter.h"
+#include "storage/hash.h"
+#include "storage/hash_set.h"
+#include "storage/locator.h"
+
+namespace kbf {
+
+struct ChainConfig {
+  unsigned filters_max = Locator::kColumnsMax;
+  double locator_bits = 12;  // per key and filter: 2.5 % false candidates, 10 % after a JOIN
+};
+
+struct ChainAnswer {
+  bool found = false;
+  bool old = false;         // in the oldest quarter of the filters: worth moving to the front
+  bool strong = false;      // enough evidence to change cells on it
+  uint32_t code = 0;        // of the dictionary
+  uint32_t deadline = 0;    // when it expires; 0: never
+  unsigned column = 0;      // which filter
+  float evidence_bits = 0;  // kbf.h
+};
+
+struct ChainCounters {
+  uint64_t inserted = 0;      // keys that came in
+  uint64_t removed = 0;       // keys whose entries were deleted
+  uint64_t tombstones = 0;    // keys that were hidden instead
+  uint64_t dropped_keys = 0;  // entries lost with filters that made room
+  uint64_t expired_keys = 0;  // entries gone with filters whose deadline passed
+  uint64_t flushed_keys = 0;  // entries gone by Clear
+  uint64_t filters_added = 0;
+  uint64_t filters_dropped = 0;
+  uint64_t filters_expired = 0;
+  uint64_t joins = 0;
+  uint64_t compressions = 0;
+  uint64_t disagreements = 0;  // two filters answered differently: a miss
+
+  void Add(const ChainCounters& other);
+};
+
+class Chain {
+ public:
+  Chain(const ChainConfig& config, const FilterMaker& maker, Dictionary& dictionary);
+
+  // Two steps of prefetching ahead of Find or Remove: the locator's line, then the cells of the
+  // candidates.
+  void PrefetchLocator(const KeyHash& key) const;
+  void PrefetchCells(const KeyHash& key) const;
+  ChainAnswer Find(const KeyHash& key, uint32_t now);
+
+  enum class Removal : uint8_t { kNothing, kRemoved, kHidden };
+  // Deletes the key's entry where the evidence is strong, hides it where it is not.
+  Removal Remove(const KeyHash& key, uint32_t now);
+
+  enum class Insertion : uint8_t {
+    kDone,
+    kNoFilter,   // no open filter with a fitting deadline: AddFilter, or let the key wait
+    kTombstone,  // the only fitting filter hides this key
+  };
+  [[nodiscard]] Insertion Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
+                                 uint32_t now);
+  // Opens a filter with the deadline that `expires` asks for. False: all columns are taken, or no
+  // memory.
+  bool AddFilter(uint32_t expires, uint32_t now);
+  // Counts one more key that would go into such a filter if there were one, and says how many have
+  // waited lately.
+  uint64_t CountWaiting(uint32_t expires, uint32_t now);
+
+  bool DropOldest();
+  void Clear();
+  // One bounded step of background work: clearing columns, widening the locator, expiry, JOIN,
+  // COMPRESS. False: nothing to do.
+  bool MaintainStep(uint32_t now);
+
+  // Names the filter that the last Insert chose; and whether a filter of that name still stands on
+  // its own.
+  uint64_t last_sequence() const { return last_sequence_; }
+  bool HasSequence(uint64_t sequence) const;
+
+  uint64_t filter_bytes() const { return maker_.filter_bytes(); }
+  uint64_t filter_keys() const { return maker_.filter_keys(); }
+  uint64_t num_filters() const;
+  uint64_t num_keys() const;  // entries, hidden ones included
+  uint64_t num_tombstones() const;
+  uint64_t memory_bytes() const { return cells_bytes_ + sets_bytes_ + locator_bytes(); }
+  uint64_t cells_bytes() const { return cells_bytes_; }
+  uint64_t locator_bytes() const { return locator_ ? locator_->memory_bytes() : 0; }
+  uint64_t oldest_bytes() const;  // cells of the oldest quarter
+  const ChainCounters& counters() const { return counters_; }
+  // Error rates of a lookup in the whole chain, predicted from each filter's load and the
+  // locator's.
+  ErrorRates PredictedErrors() const;
+  // Expected filters asked in vain per lookup.
+  double PredictedFalseCandidates() const;
+
+  static uint32_t DeadlineFor(uint32_t expires, uint32_t now);
+
+ private:
+  struct Column {
+    enum class State : uint8_t { kFree, kLive, kClearing };
+    State state = State::kFree;
+    bool joining = false;   // takes no new keys
+    uint32_t deadline = 0;  // 0: never
+    uint64_t sequence = 0;  // age: larger is younger
+    uint64_t added = 0;     // keys ever added to the locator's column
+    uint32_t last_insert = 0;
+    uint64_t clear_cursor = 0;
+    std::unique_ptr<Filter> filter;
+    std::optional<CodeSet> used;  // codes that its cells may hold
+    HashSet tombstones;
+  };
+  struct JoinWork {
+    unsigned from = 0;
+    unsigned to = 0;
+    uint64_t cursor = 0;
+  };
+  struct Waiting {
+    uint32_t deadline = 0;
+    uint32_t keys = 0;
+  };
+  enum class DropCause : uint8_t { kRoom, kExpired, kFlushed };
+
+  bool Expired(const Column& column, uint32_t now) const {
+    return column.deadline != 0 && column.deadline <= now;
+  }
+  bool IsOpen(const Column& column) const;
+  // Done growing: compaction may have it.
+  bool IsSettled(const Column& column, uint32_t now) const;
+  Column* OpenColumn(uint32_t expires, uint32_t now);
+  void Hide(Column* column, const KeyHash& key);
+  void RetryTombstones(Column* column);
+  void Drop(unsigned index, DropCause cause);
+  void CancelJoin();
+  void FinishJoin();
+  bool StartJoin(uint32_t now);
+  bool CompressOne(uint32_t now);
+  bool LocatorStep(uint64_t blocks);
+  void RefreshOrder();
+  void RecycleCodes();
+
+  ChainConfig config_;
+  const FilterMaker& maker_;
+  Dictionary& dictionary_;
+  std::optional<Locator> locator_;  // made with the first filter
+  std::array<Column, Locator::kColumnsMax> columns_;
+  uint64_t live_ = 0;  // bit i: column i is live
+  uint64_t old_ = 0;   // bit i: among the oldest quarter of the live
+  uint64_t next_sequence_ = 1;
+  uint64_t last_sequence_ = 0;
+  uint64_t cells_bytes_ = 0;
+  uint64_t sets_bytes_ = 0;
+  std::optional<JoinWork> join_;
+  std::vector<Waiting> waiting_;
+  ChainCounters counters_;
+};
+
+}  // namespace kbf

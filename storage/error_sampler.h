@@ -1,0 +1,82 @@
+// ErrorSampler measures a chain's errors while it runs (DESIGN §7): it remembers a small random
+// sample of the keys that went into the chain, by hash, and what they should hold; asked again
+// later, they show false negatives and wrong values. Random hashes that no key has show false
+// positives.
+//
+// Promises:  unbiased: whether a key is sampled depends on its hash alone. A key that left the
+// chain is no error. Costs:     32 bytes per sample, at most kSamplesMax; Add and Remove are a bit
+// test for keys that are not sampled.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "storage/hash.h"
+
+namespace kbf {
+
+struct MeasuredRates {
+  uint64_t stored_asked = 0;
+  uint64_t false_negatives = 0;
+  uint64_t wrong = 0;
+  uint64_t strangers_asked = 0;
+  uint64_t false_positives = 0;
+};
+
+class ErrorSampler {
+ public:
+  static constexpr size_t kSamplesMax = 512;
+
+  struct Sample {
+    KeyHash key;
+    uint64_t value_tag = 0;        // hash of the value
+    uint64_t filter_sequence = 0;  // which filter it went into
+  };
+
+  bool IsSampled(const KeyHash& key) const { return (Stream(key, kSampleStream) & mask_) == 0; }
+
+  void Add(const KeyHash& key, uint64_t value_tag, uint64_t filter_sequence) {
+    if (!IsSampled(key)) return;
+    Remove(key);
+    if (samples_.size() == kSamplesMax) {
+      mask_ = 2 * mask_ + 1;
+      std::erase_if(samples_, [this](const Sample& sample) { return !IsSampled(sample.key); });
+      if (!IsSampled(key) || samples_.size() == kSamplesMax) return;
+    }
+    samples_.push_back({key, value_tag, filter_sequence});
+  }
+
+  void Remove(const KeyHash& key) {
+    if (!IsSampled(key)) return;
+    std::erase_if(samples_, [&key](const Sample& sample) { return sample.key == key; });
+  }
+
+  void Clear() { samples_.clear(); }
+  size_t size() const { return samples_.size(); }
+  uint64_t memory_bytes() const { return samples_.capacity() * sizeof(Sample); }
+
+  // The next sample in turn; null where there is none. Forget it with Remove if its filter is gone.
+  const Sample* Next() {
+    if (samples_.empty()) return nullptr;
+    turn_ = (turn_ + 1) % samples_.size();
+    return &samples_[turn_];
+  }
+
+  // A hash that no key has, but for chance.
+  KeyHash Stranger() {
+    ++strangers_;
+    return {Mix64(strangers_ * 0x9e3779b97f4a7c15u), Mix64(~strangers_)};
+  }
+
+  MeasuredRates rates;
+
+ private:
+  static constexpr unsigned kSampleStream = 20;
+
+  uint64_t mask_ = 0;  // a key is sampled where these bits of its stream are 0
+  size_t turn_ = 0;
+  uint64_t strangers_ = 0;
+  std::vector<Sample> samples_;
+};
+
+}  // namespace kbf

@@ -1,0 +1,78 @@
+#include "storage/filter.h"
+
+#include <utility>
+
+namespace kbf {
+
+namespace {
+
+class KbfFilter final : public Filter {
+ public:
+  explicit KbfFilter(Kbf kbf) : kbf_(std::move(kbf)) {}
+
+  void Prefetch(const KeyHash& key) const override { kbf_.Prefetch(key); }
+  QueryResult Query(const KeyHash& key, const SymbolBlocks& blocks) const override {
+    return kbf_.Query(key, blocks);
+  }
+  void Insert(const KeyHash& key, uint32_t symbol) override { kbf_.Insert(key, symbol); }
+  KbfStatus Update(const KeyHash& key, const SymbolBlocks& blocks,
+                   const SymbolBlock& block) override {
+    return kbf_.Update(key, blocks, block, kbf_.strong_evidence_bits());
+  }
+  KbfStatus Delete(const KeyHash& key, const SymbolBlocks& blocks) override {
+    return kbf_.Delete(key, blocks, kbf_.strong_evidence_bits());
+  }
+  KbfStatus Join(const Filter& other) override {
+    const auto* kbf = dynamic_cast<const KbfFilter*>(&other);
+    return kbf != nullptr ? kbf_.Join(kbf->kbf_) : KbfStatus::kUnlike;
+  }
+  KbfStatus Compress() override { return kbf_.Compress(); }
+
+  bool IsStrong(const QueryResult& result) const override {
+    return result.evidence_bits >= static_cast<float>(kbf_.strong_evidence_bits());
+  }
+  uint64_t size() const override { return kbf_.size(); }
+  uint64_t capacity() const override { return kbf_.capacity(); }
+  uint64_t memory_bytes() const override { return kbf_.memory_bytes(); }
+  ErrorRates PredictedErrors(double match) const override { return kbf_.PredictedErrors(match); }
+
+ private:
+  Kbf kbf_;
+};
+
+// Filters of fewer keys show too little evidence for changes in place, so COMPRESS stops there.
+constexpr uint64_t kCompressedKeysMin = 2048;
+
+unsigned FoldsOf(uint64_t filter_keys) {
+  unsigned folds = 0;
+  while (folds < 3 && filter_keys >> (folds + 1) >= kCompressedKeysMin) ++folds;
+  return folds;
+}
+
+class KbfMaker final : public FilterMaker {
+ public:
+  KbfMaker(const Plan& plan, uint64_t filter_keys)
+      : config_{plan.layout, filter_keys, plan.load, FoldsOf(filter_keys), /*secret_id=*/0} {
+    if (const auto probe = Kbf::Create(config_).filter) bytes_ = probe->memory_bytes();
+  }
+
+  std::unique_ptr<Filter> Make() const override {
+    auto made = Kbf::Create(config_);
+    if (!made.filter) return nullptr;
+    return std::make_unique<KbfFilter>(std::move(*made.filter));
+  }
+  uint64_t filter_bytes() const override { return bytes_; }
+  uint64_t filter_keys() const override { return config_.capacity; }
+
+ private:
+  KbfConfig config_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<FilterMaker> MakeKbfFilters(const Plan& plan, uint64_t filter_keys) {
+  return std::make_unique<KbfMaker>(plan, filter_keys);
+}
+
+}  // namespace kbf

@@ -1,0 +1,57 @@
+// Filter is what a chain is made of: the papers' seven operations (000 §3.1) and nothing else, so
+// that another engine can stand behind the same chain. CREATE is the FilterMaker.
+//
+// Requires:  all filters of a chain come from one maker; one writer, or any number of readers (the
+// slab's lock). Costs:     one virtual call per operation, against two or more cache misses.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "storage/hash.h"
+#include "storage/kbf.h"
+#include "storage/maths.h"
+#include "storage/planner.h"
+#include "storage/symbol_blocks.h"
+
+namespace kbf {
+
+class Filter {
+ public:
+  virtual ~Filter() = default;
+
+  virtual void Prefetch(const KeyHash& key) const = 0;
+  virtual QueryResult Query(const KeyHash& key, const SymbolBlocks& blocks) const = 0;
+  virtual void Insert(const KeyHash& key, uint32_t symbol) = 0;
+  // Change cells on strong evidence only, and say so where it is lacking.
+  virtual KbfStatus Update(const KeyHash& key, const SymbolBlocks& blocks,
+                           const SymbolBlock& block) = 0;
+  virtual KbfStatus Delete(const KeyHash& key, const SymbolBlocks& blocks) = 0;
+  // kUnlike unless `other` has the same size.
+  virtual KbfStatus Join(const Filter& other) = 0;
+  virtual KbfStatus Compress() = 0;
+
+  // Whether an answer of Query is strong enough for a change.
+  virtual bool IsStrong(const QueryResult& result) const = 0;
+  virtual uint64_t size() const = 0;
+  virtual uint64_t capacity() const = 0;
+  virtual uint64_t memory_bytes() const = 0;
+  // At the present load; `match` is γ of maths.h.
+  virtual ErrorRates PredictedErrors(double match) const = 0;
+};
+
+// CREATE: makes empty filters of one size.
+class FilterMaker {
+ public:
+  virtual ~FilterMaker() = default;
+  // Null where there is no memory.
+  virtual std::unique_ptr<Filter> Make() const = 0;
+  virtual uint64_t filter_bytes() const = 0;  // of an empty one
+  virtual uint64_t filter_keys() const = 0;   // capacity
+};
+
+// The key-value Bloom filters of kbf.h.
+std::unique_ptr<FilterMaker> MakeKbfFilters(const Plan& plan, uint64_t filter_keys);
+
+}  // namespace kbf

@@ -1,0 +1,714 @@
+#include "storage/slab.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace kbf {
+
+namespace {
+
+// Cold items leave together, so that their cache misses overlap.
+constexpr unsigned kBatch = 32;
+constexpr unsigned kEffortMin = 2;
+constexpr unsigned kEffortMax = 128;
+// A filter is worth opening once this part of its capacity waits for it.
+constexpr uint64_t kWaitingShare = 8;
+// Most items that one write evicts; what is still too much goes with the next writes.
+constexpr unsigned kEvictionsMax = 2000;
+// Hits count half after so many writes.
+constexpr uint64_t kDecayWrites = 4096;
+// memcached's bookkeeping per item, which its item size limit includes: header, CAS, "\r\n" and the
+// key's end.
+constexpr uint64_t kMemcachedItemBytes = 48 + 2 + 1;
+constexpr uint64_t kSweepBucketsPerWrite = 4;
+constexpr uint64_t kSweepBucketsPerStep = 1024;
+constexpr size_t kNumberBytesMax = 20;
+
+// A decimal number, padded with spaces as decr leaves it.
+std::optional<uint64_t> NumberIn(std::string_view value) {
+  while (value.ends_with(' ')) value.remove_suffix(1);
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || value.empty())
+    return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+void SlabCounters::Add(const SlabCounters& other) {
+  front_hits += other.front_hits;
+  chain_hits += other.chain_hits;
+  misses += other.misses;
+  expired_reads += other.expired_reads;
+  flushed_reads += other.flushed_reads;
+  stored += other.stored;
+  demoted += other.demoted;
+  promoted += other.promoted;
+  evicted += other.evicted;
+  evicted_unfetched += other.evicted_unfetched;
+  expired += other.expired;
+  expired_unfetched += other.expired_unfetched;
+  flushed += other.flushed;
+  deleted += other.deleted;
+  refused_memory += other.refused_memory;
+  refused_size += other.refused_size;
+}
+
+Slab::Slab(const SlabConfig& config, const Shared& shared)
+    : config_(config),
+      shared_(shared),
+      front_(shared.secret, config.keep_cas),
+      dictionary_({config.layout, config.item_bytes_max}, shared.secret, shared.blobs),
+      chain_(config.chain, shared.maker, dictionary_) {}
+
+// ---- memory -----------------------------------------------------------------------------------
+
+uint64_t Slab::Budget() const {
+  // Values that the dictionaries share count once for all slabs.
+  const uint64_t blobs = shared_.blobs.bytes() / shared_.num_slabs;
+  return std::max(config_.memory_bytes / 4,
+                  config_.memory_bytes - std::min(config_.memory_bytes, blobs));
+}
+
+uint64_t Slab::memory_bytes() const {
+  return front_.bytes() + chain_.memory_bytes() + dictionary_.memory_bytes() +
+         sampler_.memory_bytes() + sizeof(*this);
+}
+
+bool Slab::HasExactPrefix(std::string_view key) const {
+  return std::any_of(config_.exact_prefixes.begin(), config_.exact_prefixes.end(),
+                     [&](const std::string& prefix) { return key.starts_with(prefix); });
+}
+
+// Makes the front as small as it should be by demotion, then the whole as small as it must be by
+// loss.
+void Slab::MakeRoom(uint32_t now) {
+  if (++writes_ % kDecayWrites == 0) {
+    cold_hits_ /= 2;
+    old_hits_ /= 2;
+  }
+  if (flushes_unswept_ > 0) (void)SweepFlushed(kSweepBucketsPerWrite, now);
+  if (static_cast<double>(front_.bytes()) > config_.front_share * static_cast<double>(Budget()))
+    DemoteCold(now);
+  if (!config_.evictions) return;
+  for (unsigned i = 0; i < kEvictionsMax && memory_bytes() > Budget(); ++i) {
+    const bool freed = FrontIsColder() ? EvictCold(now) || chain_.DropOldest()
+                                       : chain_.DropOldest() || EvictCold(now);
+    if (!freed) break;
+  }
+}
+
+// Which of the two would be missed less, by hits per byte of what would go next?
+bool Slab::FrontIsColder() const {
+  if (chain_.num_filters() == 0) return true;
+  const auto front_bytes = static_cast<double>(front_.bytes());
+  if (front_bytes <= config_.front_share * static_cast<double>(Budget())) return false;
+  const auto old_bytes = static_cast<double>(chain_.oldest_bytes());
+  if (old_bytes == 0) return true;
+  // About half of the front's items are cold at a time.
+  return static_cast<double>(cold_hits_) * old_bytes <=
+         static_cast<double>(old_hits_) * front_bytes / 2;
+}
+
+void Slab::DemoteCold(uint32_t now) {
+  struct Leaving {
+    Item* item;
+    KeyHash hash;
+  };
+  std::array<Leaving, kBatch> batch;
+  unsigned count = 0;
+  const double target = config_.front_share * static_cast<double>(Budget());
+  double over = static_cast<double>(front_.bytes()) - target;
+  for (unsigned looked = 0; looked < effort_ && count < kBatch && over > 0; ++looked) {
+    Item* item = front_.NextCold(8);
+    if (item == nullptr) continue;
+    const auto end = batch.begin() + count;
+    if (std::any_of(batch.begin(), end, [&](const Leaving& l) { return l.item == item; }))
+      break;  // once round
+    batch[count] = {item, front_.HashOf(*item)};
+    if (!item->clean()) chain_.PrefetchLocator(batch[count].hash);
+    ++count;
+    over -= static_cast<double>(AllocatedBytes(item->total_bytes()));
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    if (!batch[i].item->clean()) chain_.PrefetchCells(batch[i].hash);
+  }
+  unsigned left = 0;
+  for (unsigned i = 0; i < count; ++i) left += Demote(batch[i].item, batch[i].hash, now);
+  // Where most values are one of a kind, looking is a waste of time.
+  effort_ =
+      left > count / 4 ? std::min(2 * effort_, kEffortMax) : std::max(effort_ / 2, kEffortMin);
+}
+
+// True if the item left the front.
+bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
+  if (IsFlushed(*item) || IsExpired(item->expires(), now)) {
+    Leave(item, hash, IsFlushed(*item) ? Cause::kFlushed : Cause::kExpired, now);
+    return true;
+  }
+  if (item->unique()) {
+    item->set_unique(false);  // look again next time round
+    return false;
+  }
+  if (item->stale() || item->win() || HasExactPrefix(item->key())) return false;
+  auto code = dictionary_.Admit(item->value(), item->flags());
+  if (!code) {
+    item->set_unique(true);
+    return false;
+  }
+  if (!item->clean()) {
+    sampler_.Remove(hash);
+    (void)chain_.Remove(hash, now);
+    item->set_clean(true);
+  }
+  auto insertion = chain_.Insert(hash, *code, item->expires(), now);
+  if (insertion == Chain::Insertion::kNoFilter) {
+    item->set_age(1);
+    if (!OpenFilter(item->expires(), now)) return false;
+    code = dictionary_.Admit(item->value(),
+                             item->flags());  // a dropped filter may have freed the code
+    if (!code) return false;
+    insertion = chain_.Insert(hash, *code, item->expires(), now);
+  }
+  if (insertion == Chain::Insertion::kNoFilter) return false;
+  if (insertion == Chain::Insertion::kTombstone) {
+    Leave(item, hash, Cause::kEvicted, now);
+    return true;
+  }
+  if (sampler_.IsSampled(hash)) {
+    sampler_.Add(hash, HashKey(item->value(), shared_.secret).lo ^ item->flags(),
+                 chain_.last_sequence());
+  }
+  Leave(item, hash, Cause::kDemoted, now);
+  return true;
+}
+
+// A filter for keys with this expiry, if enough of them wait and there is memory, or something
+// older can make room.
+bool Slab::OpenFilter(uint32_t expires, uint32_t now) {
+  if (chain_.CountWaiting(expires, now) * kWaitingShare < chain_.filter_keys()) return false;
+  if (memory_bytes() + chain_.filter_bytes() > Budget()) {
+    if (!config_.evictions || chain_.num_filters() < 2 || !chain_.DropOldest()) return false;
+  }
+  if (chain_.AddFilter(expires, now)) return true;
+  if (config_.evictions && chain_.num_filters() >= config_.chain.filters_max)
+    (void)chain_.DropOldest();
+  (void)chain_.MaintainStep(
+      now);  // a column that is being cleared, or a wider locator, comes nearer
+  return false;
+}
+
+bool Slab::EvictCold(uint32_t now) {
+  for (unsigned round = 0; front_.count() > 0 && round < 4 * (Item::kAgeMax + 1); ++round) {
+    // A table of n items needs n examinations per round of the hand; most of the time the first few
+    // do.
+    Item* item =
+        front_.NextCold(static_cast<unsigned>(std::min<uint64_t>(front_.count() + 1, 4096)));
+    if (item == nullptr) continue;
+    const KeyHash hash = front_.HashOf(*item);
+    if (!Demote(item, hash, now)) Leave(item, hash, Cause::kEvicted, now);
+    return true;
+  }
+  return false;
+}
+
+// ---- the way out ------------------------------------------------------------------------------
+
+void Slab::Leave(Item* item, const KeyHash& hash, Cause cause, uint32_t now) {
+  // An older copy must not come to light. (A flush has emptied the chain, and demotion has removed
+  // the copy already.)
+  if (!item->clean() && cause != Cause::kFlushed) {
+    sampler_.Remove(hash);
+    (void)chain_.Remove(hash, now);
+  }
+  const bool unfetched = !item->fetched();
+  switch (cause) {
+    case Cause::kDemoted:
+      ++counters_.demoted;
+      break;
+    case Cause::kEvicted:
+      ++counters_.evicted;
+      counters_.evicted_unfetched += unfetched;
+      break;
+    case Cause::kExpired:
+      ++counters_.expired;
+      counters_.expired_unfetched += unfetched;
+      break;
+    case Cause::kFlushed:
+      ++counters_.flushed;
+      break;
+    case Cause::kDeleted:
+      ++counters_.deleted;
+      break;
+    case Cause::kReplaced:
+      break;
+  }
+  front_.Unlink(item, hash);
+}
+
+void Slab::Flush(uint32_t at, uint32_t now) {
+  const std::lock_guard lock(mutex_);
+  RunDueFlush(now);
+  flush_at_ = 0;
+  if (at > now) {
+    flush_at_ = at;
+  } else {
+    FlushNow();
+  }
+}
+
+void Slab::RunDueFlush(uint32_t now) {
+  if (flush_at_ == 0 || now < flush_at_) return;
+  flush_at_ = 0;
+  FlushNow();
+}
+
+// The chain goes at once; items of the front go by their generation, when somebody meets them.
+void Slab::FlushNow() {
+  if (flushes_unswept_ == 3) {  // generations are counted modulo four
+    while (SweepFlushed(kSweepBucketsPerStep, 0)) {
+    }
+  }
+  chain_.Clear();
+  sampler_.Clear();
+  generation_ = (generation_ + 1) % 4;
+  ++flushes_unswept_;
+  sweep_position_ = 0;
+}
+
+// False: all items of older generations are gone.
+bool Slab::SweepFlushed(uint64_t buckets, uint32_t now) {
+  sweep_position_ = front_.VisitBuckets(sweep_position_, buckets, [&](Item* item) {
+    if (IsFlushed(*item)) Leave(item, front_.HashOf(*item), Cause::kFlushed, now);
+  });
+  if (sweep_position_ == 0) flushes_unswept_ = 0;
+  return sweep_position_ != 0;
+}
+
+// ---- finding ----------------------------------------------------------------------------------
+
+Item* Slab::LiveItem(std::string_view key, const KeyHash& hash, uint32_t now) {
+  Item* item = front_.Find(key, hash);
+  if (item == nullptr) return nullptr;
+  if (IsFlushed(*item)) {
+    ++counters_.flushed_reads;
+    Leave(item, hash, Cause::kFlushed, now);
+    return nullptr;
+  }
+  if (IsExpired(item->expires(), now)) {
+    ++counters_.expired_reads;
+    Leave(item, hash, Cause::kExpired, now);
+    return nullptr;
+  }
+  return item;
+}
+
+Item* Slab::Promote(std::string_view key, const KeyHash& hash, const ChainAnswer& answer,
+                    uint32_t now) {
+  const Blob* blob = dictionary_.BlobOf(answer.code);
+  const std::string_view value = blob->view();
+  Item* item = front_.Create({key, blob->flags, answer.deadline,
+                              static_cast<uint32_t>(value.size()), NextCas(), now, generation_});
+  if (item == nullptr) return nullptr;
+  std::memcpy(item->value_data(), value.data(), value.size());
+  sampler_.Remove(hash);
+  (void)chain_.Remove(hash, now);
+  item->set_clean(true);
+  item->set_fetched(true);
+  front_.Link(item, hash);
+  ++counters_.promoted;
+  return item;
+}
+
+Item* Slab::ExactItem(std::string_view key, const KeyHash& hash, uint32_t now) {
+  if (Item* item = LiveItem(key, hash, now)) return item;
+  const ChainAnswer answer = chain_.Find(hash, now);
+  return answer.found ? Promote(key, hash, answer, now) : nullptr;
+}
+
+// ---- reading ----------------------------------------------------------------------------------
+
+Reading Slab::Read(std::string_view key, const KeyHash& hash, const ReadOptions& options,
+                   uint32_t now) {
+  const std::lock_guard lock(mutex_);
+  return ReadLocked(key, hash, options, now);
+}
+
+Reading Slab::ReadLocked(std::string_view key, const KeyHash& hash, const ReadOptions& options,
+                         uint32_t now) {
+  RunDueFlush(now);
+  Item* item = LiveItem(key, hash, now);
+  if (item != nullptr) {
+    ++counters_.front_hits;
+    cold_hits_ += item->age() == 0;
+    Reading reading = ReadingOf(item, options, now);
+    // A touch to the past is a delete.
+    if (options.touch && IsExpired(options.expires, now)) Leave(item, hash, Cause::kExpired, now);
+    return reading;
+  }
+  const ChainAnswer answer = chain_.Find(hash, now);
+  if (answer.found) {
+    ++counters_.chain_hits;
+    old_hits_ += answer.old;
+    const bool pressed = answer.old && memory_bytes() + 2 * chain_.filter_bytes() > Budget();
+    if (options.touch || options.recache_below || pressed) {
+      if ((item = Promote(key, hash, answer, now)) != nullptr) {
+        Reading reading = ReadingOf(item, options, now);
+        reading.from_chain = true;
+        if (options.touch && IsExpired(options.expires, now))
+          Leave(item, hash, Cause::kExpired, now);
+        MakeRoom(now);
+        return reading;
+      }
+    }
+    return ReadingOf(answer);
+  }
+  ++counters_.misses;
+  return options.vivify_expires ? Vivify(key, hash, options, now) : Reading{};
+}
+
+Reading Slab::ReadingOf(Item* item, const ReadOptions& options, uint32_t now) {
+  Reading reading;
+  reading.hit = true;
+  reading.fetched = item->fetched();
+  reading.last_access = item->last_access();
+  if (options.touch) item->set_expires(options.expires);
+  // One client at a time is told to recache: the first that sees the item stale, or about to
+  // expire.
+  const bool recache = options.recache_below && item->expires() != 0 &&
+                       item->expires() - now < *options.recache_below;
+  reading.stale = item->stale();
+  if (item->win()) {
+    reading.win_sent = true;
+  } else if (item->stale() || recache) {
+    reading.win = true;
+    item->set_win(true);
+  }
+  if (options.bump) Front::Touch(item, now);
+  reading.flags = item->flags();
+  reading.expires = item->expires();
+  reading.cas = item->cas();
+  reading.value = item->value();
+  reading.ref = SharedRef(item->header());
+  return reading;
+}
+
+Reading Slab::ReadingOf(const ChainAnswer& answer) {
+  Blob* blob = dictionary_.BlobOf(answer.code);
+  Reading reading;
+  reading.hit = true;
+  reading.from_chain = true;
+  reading.fetched = true;
+  reading.flags = blob->flags;
+  reading.expires = answer.deadline;
+  reading.cas = kChainCas;
+  reading.value = blob->view();
+  reading.ref = SharedRef(blob);
+  return reading;
+}
+
+Reading Slab::Vivify(std::string_view key, const KeyHash& hash, const ReadOptions& options,
+                     uint32_t now) {
+  Item* item = front_.Create({key, 0, *options.vivify_expires, 0, NextCas(), now, generation_});
+  if (item == nullptr) return {};
+  item->set_win(true);
+  LinkItem(item, hash, nullptr);
+  Reading reading;
+  reading.hit = true;
+  reading.created = true;
+  reading.win = true;
+  reading.expires = item->expires();
+  reading.cas = item->cas();
+  reading.value = item->value();
+  reading.ref = SharedRef(item->header());
+  ++counters_.stored;
+  MakeRoom(now);
+  return reading;
+}
+
+// ---- writing ----------------------------------------------------------------------------------
+
+void Slab::LinkItem(Item* item, const KeyHash& hash, Item* old) {
+  item->set_generation(generation_);
+  // What the chain may hold of the key stays in the shadow of the new item.
+  item->set_clean(old != nullptr ? old->clean() : chain_.num_filters() == 0);
+  if (old != nullptr) front_.Unlink(old, hash);
+  front_.Link(item, hash);
+}
+
+WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32_t now) {
+  const uint64_t bytes = kMemcachedItemBytes + (config_.keep_cas ? 8 : 0) +
+                         (request.flags != 0 ? 4 : 0) + request.key.size() + request.value.size();
+  const bool joins = request.mode == WriteMode::kAppend || request.mode == WriteMode::kPrepend;
+  if (bytes > config_.item_bytes_max) {
+    const std::lock_guard lock(mutex_);
+    RunDueFlush(now);
+    ++counters_.refused_size;
+    if (request.mode == WriteMode::kSet) {
+      // memcached's rule: rather nothing than the value that the client thinks it has replaced.
+      if (Item* old = LiveItem(request.key, hash, now)) {
+        Leave(old, hash, Cause::kDeleted, now);
+      } else {
+        sampler_.Remove(hash);
+        (void)chain_.Remove(hash, now);
+      }
+    }
+    return {StoreStatus::kTooLarge, 0};
+  }
+  // The copy is made before the lock is taken.
+  Item* item = nullptr;
+  if (!joins) {
+    item = front_.Create({request.key, request.flags, request.expires,
+                          static_cast<uint32_t>(request.value.size()), 0, now, 0});
+    if (item == nullptr) return {StoreStatus::kNoMemory, 0};
+    std::memcpy(item->value_data(), request.value.data(), request.value.size());
+  }
+  const std::lock_guard lock(mutex_);
+  RunDueFlush(now);
+  const WriteResult result = WriteLocked(request, hash, now, &item);
+  if (item != nullptr) Release(item->header());  // it was not stored
+  if (result.status == StoreStatus::kOk) {
+    ++counters_.stored;
+    MakeRoom(now);
+  }
+  return result;
+}
+
+// Stores `*item` and sets it to null, or leaves it to the caller.
+WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, uint32_t now,
+                              Item** item) {
+  Item* old = nullptr;
+  bool stale = false;
+  switch (request.mode) {
+    case WriteMode::kSet:
+      old = request.cas != 0 ? ExactItem(request.key, hash, now) : LiveItem(request.key, hash, now);
+      if (request.cas != 0 && old == nullptr) return {StoreStatus::kNotFound, 0};
+      break;
+    case WriteMode::kAdd:
+      // A weak answer counts as evicted, or a false positive would refuse the key for ever.
+      if ((old = LiveItem(request.key, hash, now)) != nullptr) {
+        Front::Touch(old, now);
+        return {StoreStatus::kNotStored, 0};
+      }
+      if (const ChainAnswer answer = chain_.Find(hash, now); answer.found && answer.strong) {
+        return {StoreStatus::kNotStored, 0};
+      }
+      break;
+    case WriteMode::kReplace:
+      old = LiveItem(request.key, hash, now);
+      if (old == nullptr && !chain_.Find(hash, now).found) return {StoreStatus::kNotStored, 0};
+      break;
+    case WriteMode::kAppend:
+    case WriteMode::kPrepend:
+    case WriteMode::kCas:
+      old = ExactItem(request.key, hash, now);
+      if (old == nullptr) {
+        return {request.mode == WriteMode::kCas ? StoreStatus::kNotFound : StoreStatus::kNotStored,
+                0};
+      }
+      break;
+  }
+  if ((request.cas != 0 || request.mode == WriteMode::kCas) && old != nullptr &&
+      request.cas != old->cas()) {
+    stale = request.invalidate && request.cas < old->cas();
+    if (!stale) return {StoreStatus::kExists, 0};
+  }
+  if (request.mode == WriteMode::kAppend || request.mode == WriteMode::kPrepend) {
+    const uint64_t size = uint64_t{old->value_bytes()} + request.value.size();
+    if (size + kMemcachedItemBytes + request.key.size() + 12 > config_.item_bytes_max) {
+      ++counters_.refused_size;
+      return {StoreStatus::kTooLarge, 0};
+    }
+    *item = front_.Create(
+        {request.key, old->flags(), old->expires(), static_cast<uint32_t>(size), 0, now, 0});
+    if (*item == nullptr) return {StoreStatus::kNoMemory, 0};
+    const std::string_view first =
+        request.mode == WriteMode::kAppend ? old->value() : request.value;
+    const std::string_view second =
+        request.mode == WriteMode::kAppend ? request.value : old->value();
+    std::memcpy((*item)->value_data(), first.data(), first.size());
+    std::memcpy((*item)->value_data() + first.size(), second.data(), second.size());
+  }
+  if (!config_.evictions && old == nullptr &&
+      memory_bytes() + AllocatedBytes((*item)->total_bytes()) > Budget()) {
+    DemoteCold(now);
+    if (memory_bytes() + AllocatedBytes((*item)->total_bytes()) > Budget()) {
+      ++counters_.refused_memory;
+      return {StoreStatus::kNoMemory, 0};
+    }
+  }
+  Item* stored = *item;
+  *item = nullptr;
+  const uint64_t cas = NextCas();
+  stored->set_cas(cas);
+  stored->set_stale(stale);
+  LinkItem(stored, hash, old);
+  // Stored, and gone at once.
+  if (IsExpired(stored->expires(), now)) Leave(stored, hash, Cause::kExpired, now);
+  return {StoreStatus::kOk, cas};
+}
+
+ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHash& hash,
+                                  uint32_t now) {
+  const std::lock_guard lock(mutex_);
+  RunDueFlush(now);
+  ArithmeticResult result;
+  std::array<char, kNumberBytesMax> digits;
+  const auto print = [&](uint64_t number) {
+    return static_cast<uint32_t>(
+        std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr - digits.data());
+  };
+  Item* item = ExactItem(request.key, hash, now);
+  const auto put = [&](Item* old, uint32_t flags, uint32_t expires) {
+    const uint32_t length = print(result.number);
+    Item* made = front_.Create({request.key, flags, expires, length, NextCas(), now, 0});
+    if (made == nullptr) return false;
+    std::memcpy(made->value_data(), digits.data(), length);
+    LinkItem(made, hash, old);
+    item = made;
+    return true;
+  };
+  if (item == nullptr) {
+    if (!request.initial) return {StoreStatus::kNotFound};
+    result.number = *request.initial;
+    result.created = true;
+    if (!put(nullptr, 0, request.initial_expires)) return {StoreStatus::kNoMemory};
+    ++counters_.stored;
+  } else {
+    if (request.cas != 0 && request.cas != item->cas()) return {StoreStatus::kExists};
+    const std::optional<uint64_t> number = NumberIn(item->value());
+    if (!number) return {StoreStatus::kNotNumber};
+    result.number = !request.decrement        ? *number + request.delta
+                    : request.delta > *number ? 0
+                                              : *number - request.delta;
+    if (request.expires) item->set_expires(*request.expires);
+    const uint32_t length = print(result.number);
+    if (length <= item->value_bytes() && !item->shared()) {
+      std::memcpy(item->value_data(), digits.data(), length);
+      std::memset(item->value_data() + length, ' ', item->value_bytes() - length);
+      item->set_cas(NextCas());
+      item->set_unique(false);
+      item->set_age(std::max(1u, item->age()));
+    } else if (!put(item, item->flags(), item->expires())) {
+      return {StoreStatus::kNoMemory};
+    }
+  }
+  result.cas = item->cas();
+  result.flags = item->flags();
+  result.expires = item->expires();
+  if (IsExpired(item->expires(), now)) Leave(item, hash, Cause::kExpired, now);
+  MakeRoom(now);
+  return result;
+}
+
+StoreStatus Slab::Delete(std::string_view key, const KeyHash& hash, const DeleteOptions& options,
+                         uint32_t now) {
+  const std::lock_guard lock(mutex_);
+  RunDueFlush(now);
+  Item* item =
+      options.cas != 0 || options.mark_stale ? ExactItem(key, hash, now) : LiveItem(key, hash, now);
+  if (item == nullptr) {
+    if (!chain_.Find(hash, now).found) {
+      (void)chain_.Remove(hash, now);  // what does not decode now must not decode later
+      return StoreStatus::kNotFound;
+    }
+    sampler_.Remove(hash);
+    (void)chain_.Remove(hash, now);
+    ++counters_.deleted;
+    return StoreStatus::kOk;
+  }
+  if (options.cas != 0 && options.cas != item->cas()) return StoreStatus::kExists;
+  if (!options.mark_stale) {
+    Leave(item, hash, Cause::kDeleted, now);
+    return StoreStatus::kOk;
+  }
+  item->set_stale(true);
+  item->set_win(false);
+  item->set_cas(NextCas());
+  if (options.expires) item->set_expires(*options.expires);
+  if (IsExpired(item->expires(), now)) Leave(item, hash, Cause::kExpired, now);
+  return StoreStatus::kOk;
+}
+
+// ---- background -------------------------------------------------------------------------------
+
+bool Slab::MaintainStep(uint32_t now) {
+  const std::lock_guard lock(mutex_);
+  RunDueFlush(now);
+  if (flushes_unswept_ > 0) return SweepFlushed(kSweepBucketsPerStep, now);
+  return chain_.MaintainStep(now);
+}
+
+void Slab::MeasureErrors(unsigned stored, unsigned strangers, uint32_t now) {
+  const std::lock_guard lock(mutex_);
+  RunDueFlush(now);
+  MeasuredRates& rates = sampler_.rates;
+  for (unsigned i = 0; i < stored; ++i) {
+    const ErrorSampler::Sample* sample = sampler_.Next();
+    if (sample == nullptr) break;
+    const ChainAnswer answer = chain_.Find(sample->key, now);
+    if (!chain_.HasSequence(sample->filter_sequence)) {
+      sampler_.Remove(KeyHash(sample->key));
+      continue;
+    }
+    ++rates.stored_asked;
+    if (!answer.found) {
+      ++rates.false_negatives;
+    } else {
+      const Blob* blob = dictionary_.BlobOf(answer.code);
+      rates.wrong += (HashKey(blob->view(), shared_.secret).lo ^ blob->flags) != sample->value_tag;
+    }
+  }
+  if (chain_.num_filters() == 0) return;
+  for (unsigned i = 0; i < strangers; ++i) {
+    ++rates.strangers_asked;
+    rates.false_positives += chain_.Find(sampler_.Stranger(), now).found;
+  }
+}
+
+SlabUsage Slab::Usage() const {
+  const std::lock_guard lock(mutex_);
+  SlabUsage usage;
+  usage.front_items = front_.count();
+  usage.front_bytes = front_.bytes();
+  usage.chain_keys = chain_.num_keys();
+  usage.cells_bytes = chain_.cells_bytes();
+  usage.locator_bytes = chain_.locator_bytes();
+  usage.tombstones = chain_.num_tombstones();
+  usage.filters = chain_.num_filters();
+  usage.dictionary_bytes = dictionary_.memory_bytes();
+  usage.values = dictionary_.num_values();
+  usage.codes = dictionary_.num_codes();
+  usage.other_bytes = memory_bytes() - usage.front_bytes - usage.cells_bytes - usage.locator_bytes -
+                      usage.dictionary_bytes;
+  return usage;
+}
+
+SlabCounters Slab::Counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+ChainCounters Slab::ChainEvents() const {
+  const std::lock_guard lock(mutex_);
+  return chain_.counters();
+}
+DictionaryCounters Slab::DictionaryEvents() const {
+  const std::lock_guard lock(mutex_);
+  return dictionary_.counters();
+}
+MeasuredRates Slab::Measured() const {
+  const std::lock_guard lock(mutex_);
+  return sampler_.rates;
+}
+ErrorRates Slab::Predicted() const {
+  const std::lock_guard lock(mutex_);
+  return chain_.PredictedErrors();
+}
+double Slab::PredictedFalseCandidates() const {
+  const std::lock_guard lock(mutex_);
+  return chain_.PredictedFalseCandidates();
+}
+
+}  // namespace kbf

@@ -1,0 +1,242 @@
+#include "storage/store.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace kbf {
+
+namespace {
+
+// Memory of one slab: enough for a score of full-size filters, small enough that one lock guards
+// little.
+constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
+constexpr unsigned kSlabsMin = 4;
+// Keys per filter: joining or compressing one is a step of about 0.2 ms.
+constexpr uint64_t kFilterKeysMax = 32768;
+constexpr uint64_t kFilterKeysMin = 2048;
+// A slab's memory holds about this many filters.
+constexpr uint64_t kFiltersPerSlab = 24;
+// What the allocator loses to fragmentation, measured with tests/storage/store_memory_test.cc.
+constexpr double kMemoryMargin = 0.96;
+// A lookup asks more filters than one: the locator lets 2.5 % to 12 % of up to 64 through, so each
+// must keep to this part of the false-positive budget.
+constexpr double kFalsePositiveShare = 1.0 / 8;
+constexpr size_t kGetBatch = 32;
+
+StoreConfig WithDefaults(StoreConfig config) {
+  if (config.num_slabs == 0) {
+    const auto slabs = std::bit_floor(std::max<uint64_t>(1, config.memory_bytes / kSlabBytes));
+    config.num_slabs = static_cast<unsigned>(std::clamp<uint64_t>(slabs, kSlabsMin, kSlabsMax));
+  }
+  if (config.filter_keys == 0) {
+    const uint64_t slab_keys = config.memory_bytes / config.num_slabs / 24;  // about 24 bytes each
+    config.filter_keys = std::clamp(slab_keys / kFiltersPerSlab, kFilterKeysMin, kFilterKeysMax);
+  }
+  return config;
+}
+
+std::string ErrorIn(const StoreConfig& config) {
+  if (config.memory_bytes < kMemoryBytesMin) return "the memory limit must be at least 1 MB";
+  if (config.num_slabs > kSlabsMax ||
+      (config.num_slabs != 0 && !std::has_single_bit(config.num_slabs))) {
+    return "the number of slabs must be a power of two up to " + std::to_string(kSlabsMax);
+  }
+  if (!(config.front_share >= 0 && config.front_share <= 1))
+    return "the front share must lie between 0 and 1";
+  if (config.filter_keys > kFilterKeysMax * 2) {
+    return "a filter holds at most " + std::to_string(kFilterKeysMax * 2) + " keys";
+  }
+  if (config.item_bytes_max < 1024 || config.item_bytes_max > (1u << 30)) {
+    return "the largest item must be between 1 KB and 1 GB";
+  }
+  return {};
+}
+
+}  // namespace
+
+Store::CreateOutcome Store::Create(const StoreConfig& asked, const HashSecret& secret) {
+  if (std::string error = ErrorIn(asked); !error.empty()) return {nullptr, error};
+  const StoreConfig config = WithDefaults(asked);
+  const PlanOutcome planned = MakePlan(
+      {config.false_negative, config.false_positive * kFalsePositiveShare, config.distinct_values});
+  if (!planned.plan) return {nullptr, planned.error};
+  return {std::unique_ptr<Store>(new Store(config, *planned.plan, secret)), {}};
+}
+
+Store::Store(const StoreConfig& config, const Plan& plan, const HashSecret& secret)
+    : config_(config),
+      plan_(plan),
+      secret_(secret),
+      maker_(MakeKbfFilters(plan, config.filter_keys)) {
+  SlabConfig slab;
+  slab.memory_bytes = static_cast<uint64_t>(
+      kMemoryMargin * static_cast<double>(config.memory_bytes) / config.num_slabs);
+  slab.front_share = config.front_share;
+  slab.evictions = config.evictions;
+  slab.keep_cas = config.keep_cas;
+  slab.item_bytes_max = config.item_bytes_max;
+  slab.exact_prefixes = config.exact_prefixes;
+  slab.layout = plan.layout;
+  for (unsigned i = 0; i < config.num_slabs; ++i) {
+    slabs_.push_back(std::make_unique<Slab>(
+        slab, Slab::Shared{secret_, *maker_, blobs_, next_cas_, config.num_slabs}));
+  }
+}
+
+Reading Store::Get(std::string_view key, const ReadOptions& options, uint32_t now) {
+  if (!IsKey(key)) return {};
+  const KeyHash hash = HashKey(key, secret_);
+  return SlabOf(hash).Read(key, hash, options, now);
+}
+
+void Store::GetMany(std::span<const std::string_view> keys, uint32_t now, Reading* readings) {
+  struct Asked {
+    unsigned index;
+    Slab* slab;
+    KeyHash hash;
+  };
+  std::array<Asked, kGetBatch> batch;
+  while (!keys.empty()) {
+    const size_t taken = std::min(keys.size(), kGetBatch);
+    size_t count = 0;
+    for (unsigned i = 0; i < taken; ++i) {
+      readings[i] = {};
+      if (!IsKey(keys[i])) continue;
+      const KeyHash hash = HashKey(keys[i], secret_);
+      batch[count++] = {i, &SlabOf(hash), hash};
+    }
+    // Keys of one slab side by side: one lock for all of them, and time for the prefetches to
+    // arrive.
+    std::sort(batch.begin(), batch.begin() + count, [](const Asked& a, const Asked& b) {
+      return a.slab != b.slab ? a.slab < b.slab : a.index < b.index;
+    });
+    for (size_t begin = 0; begin < count;) {
+      size_t end = begin;
+      while (end < count && batch[end].slab == batch[begin].slab) ++end;
+      Slab::Reader reader(*batch[begin].slab);
+      for (size_t i = begin; i < end; ++i) reader.PrefetchFirst(batch[i].hash);
+      for (size_t i = begin; i < end; ++i) reader.PrefetchSecond(batch[i].hash);
+      for (size_t i = begin; i < end; ++i) {
+        const unsigned index = batch[i].index;
+        readings[index] = reader.Read(keys[index], batch[i].hash, {}, now);
+      }
+      begin = end;
+    }
+    keys = keys.subspan(taken);
+    readings += taken;
+  }
+}
+
+WriteResult Store::Write(const WriteRequest& request, uint32_t now) {
+  if (!IsKey(request.key)) return {StoreStatus::kBadKey, 0};
+  const KeyHash hash = HashKey(request.key, secret_);
+  return SlabOf(hash).Write(request, hash, now);
+}
+
+ArithmeticResult Store::Arithmetic(const ArithmeticRequest& request, uint32_t now) {
+  if (!IsKey(request.key)) return {StoreStatus::kBadKey};
+  const KeyHash hash = HashKey(request.key, secret_);
+  return SlabOf(hash).Arithmetic(request, hash, now);
+}
+
+StoreStatus Store::Delete(std::string_view key, const DeleteOptions& options, uint32_t now) {
+  if (!IsKey(key)) return StoreStatus::kBadKey;
+  const KeyHash hash = HashKey(key, secret_);
+  return SlabOf(hash).Delete(key, hash, options, now);
+}
+
+void Store::FlushAll(uint32_t at, uint32_t now) {
+  for (const auto& slab : slabs_) slab->Flush(at, now);
+}
+
+unsigned Store::Maintain(unsigned steps, uint32_t now) {
+  unsigned worked = 0;
+  unsigned idle = 0;
+  for (unsigned i = 0; i < steps && idle < slabs_.size(); ++i) {
+    const unsigned slab = maintained_.fetch_add(1, std::memory_order_relaxed) % num_slabs();
+    const bool found = slabs_[slab]->MaintainStep(now);
+    worked += found;
+    idle = found ? 0 : idle + 1;
+  }
+  return worked;
+}
+
+void Store::MeasureErrors(unsigned stored, unsigned strangers, uint32_t now) {
+  for (const auto& slab : slabs_) slab->MeasureErrors(stored, strangers, now);
+}
+
+StoreUsage Store::Usage() const {
+  StoreUsage usage;
+  usage.blob_bytes = blobs_.bytes();
+  for (const auto& slab : slabs_) {
+    const SlabUsage one = slab->Usage();
+    usage.slabs.front_items += one.front_items;
+    usage.slabs.front_bytes += one.front_bytes;
+    usage.slabs.chain_keys += one.chain_keys;
+    usage.slabs.cells_bytes += one.cells_bytes;
+    usage.slabs.locator_bytes += one.locator_bytes;
+    usage.slabs.tombstones += one.tombstones;
+    usage.slabs.filters += one.filters;
+    usage.slabs.dictionary_bytes += one.dictionary_bytes;
+    usage.slabs.values += one.values;
+    usage.slabs.codes += one.codes;
+    usage.slabs.other_bytes += one.other_bytes;
+  }
+  return usage;
+}
+
+SlabCounters Store::Counters() const {
+  SlabCounters sum;
+  for (const auto& slab : slabs_) sum.Add(slab->Counters());
+  return sum;
+}
+
+ChainCounters Store::ChainEvents() const {
+  ChainCounters sum;
+  for (const auto& slab : slabs_) sum.Add(slab->ChainEvents());
+  return sum;
+}
+
+DictionaryCounters Store::DictionaryEvents() const {
+  DictionaryCounters sum;
+  for (const auto& slab : slabs_) {
+    const DictionaryCounters one = slab->DictionaryEvents();
+    sum.admitted += one.admitted;
+    sum.refused += one.refused;
+    sum.upgraded += one.upgraded;
+    sum.downgraded += one.downgraded;
+    sum.recycled += one.recycled;
+    sum.index_scans += one.index_scans;
+  }
+  return sum;
+}
+
+StoreErrors Store::Errors() const {
+  StoreErrors errors;
+  errors.promised_false_negative = config_.false_negative;
+  errors.promised_false_positive = config_.false_positive;
+  double keys = 0;
+  for (const auto& slab : slabs_) {
+    const ErrorRates one = slab->Predicted();
+    const auto size = static_cast<double>(slab->Usage().chain_keys);
+    keys += size;
+    errors.predicted.false_negative += one.false_negative * size;
+    errors.predicted.weak += one.weak * size;
+    errors.predicted.false_positive += one.false_positive / num_slabs();
+    errors.false_candidates += slab->PredictedFalseCandidates() / num_slabs();
+    const MeasuredRates measured = slab->Measured();
+    errors.measured.stored_asked += measured.stored_asked;
+    errors.measured.false_negatives += measured.false_negatives;
+    errors.measured.wrong += measured.wrong;
+    errors.measured.strangers_asked += measured.strangers_asked;
+    errors.measured.false_positives += measured.false_positives;
+  }
+  if (keys > 0) {
+    errors.predicted.false_negative /= keys;
+    errors.predicted.weak /= keys;
+  }
+  return errors;
+}
+
+}  // namespace kbf

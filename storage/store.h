@@ -1,0 +1,129 @@
+// Store keeps keys and values with memcached's semantics in a fraction of memcached's memory: this
+// room's front door.
+//
+// Recently written and read items live in an exact table, the front. Items that memcached would
+// soon evict go on living in a chain of key-value Bloom filters, which keep no keys and each
+// distinct value once, wherever values repeat.
+//
+// Promises:  exact while the data fit the front. In the chain (DESIGN §1): a stored key misses with
+// chance `false_negative` at
+//            most, a stranger is found with chance `false_positive`, both as planned; never an
+//            expired, flushed, deleted or overwritten value, never bytes that nobody stored.
+//            Everything that the store allocates fits `memory_bytes`.
+// Requires:  times in seconds of one clock that never goes back and starts at 2 or later; an expiry
+// of 0 is never, one of
+//            kExpiredAlways has passed. Thread-safe; each operation takes one lock. Somebody calls
+//            Maintain now and then.
+// Costs:     about 38 bytes besides key and value per item in the front, about 25 in all per key in
+// the chain.
+//            See bench/results/store_bench.tsv.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/blob_pool.h"
+#include "storage/filter.h"
+#include "storage/hash.h"
+#include "storage/planner.h"
+#include "storage/slab.h"
+
+namespace kbf {
+
+struct StoreConfig {
+  uint64_t memory_bytes = uint64_t{64} << 20;
+  double false_negative = 2e-3;  // budgets of a lookup in the chain
+  double false_positive = 2e-5;
+  uint64_t distinct_values = 3000;  // per slab, that the filters must tell apart at least
+  double front_share =
+      0.25;  // 0: everything that repeats goes to the filters at once; 1: nothing does
+  unsigned num_slabs = 0;    // a power of two; 0: by memory
+  uint64_t filter_keys = 0;  // 0: by memory
+  bool evictions = true;
+  bool keep_cas = true;
+  uint32_t item_bytes_max = 1 << 20;
+  std::vector<std::string> exact_prefixes;
+};
+
+inline constexpr size_t kKeyBytesMax = 250;
+inline constexpr uint64_t kMemoryBytesMin = uint64_t{1} << 20;
+inline constexpr unsigned kSlabsMax = 65536;
+
+struct StoreUsage {
+  SlabUsage slabs;          // sums
+  uint64_t blob_bytes = 0;  // values, shared by all slabs
+  uint64_t total_bytes() const { return slabs.total_bytes() + blob_bytes; }
+};
+
+struct StoreErrors {
+  double promised_false_negative = 0;
+  double promised_false_positive = 0;
+  ErrorRates predicted;         // from the present load, over all slabs
+  double false_candidates = 0;  // filters asked in vain per lookup, predicted
+  MeasuredRates measured;       // by ErrorSampler
+};
+
+class Store {
+ public:
+  struct CreateOutcome;
+  // A config that cannot be built gives no store and a sentence that names the limit.
+  static CreateOutcome Create(const StoreConfig& config, const HashSecret& secret);
+
+  const StoreConfig& config() const { return config_; }  // with defaults filled in
+  const Plan& plan() const { return plan_; }
+
+  Reading Get(std::string_view key, uint32_t now) { return Get(key, {}, now); }
+  // Also gat, touch and the meta get.
+  Reading Get(std::string_view key, const ReadOptions& options, uint32_t now);
+  // All keys hashed and prefetched together. REQUIRES: readings has room for all keys
+  void GetMany(std::span<const std::string_view> keys, uint32_t now, Reading* readings);
+  WriteResult Write(const WriteRequest& request, uint32_t now);
+  ArithmeticResult Arithmetic(const ArithmeticRequest& request, uint32_t now);
+  StoreStatus Delete(std::string_view key, const DeleteOptions& options, uint32_t now);
+  StoreStatus Delete(std::string_view key, uint32_t now) { return Delete(key, {}, now); }
+  // Everything stored before `at` is gone from then on; at <= now: at once.
+  void FlushAll(uint32_t at, uint32_t now);
+
+  // Up to `steps` bounded background steps, going round the slabs. Returns how many found work.
+  unsigned Maintain(unsigned steps, uint32_t now);
+  // Asks each slab for some sampled keys and some strangers.
+  void MeasureErrors(unsigned stored, unsigned strangers, uint32_t now);
+
+  StoreUsage Usage() const;
+  SlabCounters Counters() const;
+  ChainCounters ChainEvents() const;
+  DictionaryCounters DictionaryEvents() const;
+  StoreErrors Errors() const;
+  unsigned num_slabs() const { return static_cast<unsigned>(slabs_.size()); }
+  SlabUsage UsageOf(unsigned slab) const { return slabs_[slab]->Usage(); }
+
+ private:
+  Store(const StoreConfig& config, const Plan& plan, const HashSecret& secret);
+
+  static bool IsKey(std::string_view key) { return !key.empty() && key.size() <= kKeyBytesMax; }
+  Slab& SlabOf(const KeyHash& hash) {
+    return *slabs_[Stream(hash, kSlabStream) & (slabs_.size() - 1)];
+  }
+
+  // Constant after construction, or thread-safe on their own.
+  const StoreConfig config_;
+  const Plan plan_;
+  const HashSecret secret_;
+  const std::unique_ptr<FilterMaker> maker_;
+  BlobPool blobs_;
+  std::atomic<uint64_t> next_cas_{0};
+  std::vector<std::unique_ptr<Slab>> slabs_;
+  std::atomic<unsigned> maintained_{0};  // slab that Maintain turns to next
+};
+
+struct Store::CreateOutcome {
+  std::unique_ptr<Store> store;
+  std::string error;
+};
+
+}  // namespace kbf
