@@ -21,6 +21,8 @@ constexpr double kColumnFillMax = 2.2;
 constexpr double kJoinFill = 0.95;
 // A filter that took no key for so long is done growing.
 constexpr uint32_t kSettleSeconds = 30;
+// A filter is worth opening once this part of its capacity waits for it.
+constexpr uint64_t kWaitingShare = 8;
 // Deadlines that keys may wait for at a time.
 constexpr size_t kWaitingMax = 64;
 
@@ -126,7 +128,6 @@ Chain::Removal Chain::Remove(const KeyHash& key, uint32_t now) {
 
 bool Chain::IsOpen(const Column& column) const {
   return column.state == Column::State::kLive && !column.joining &&
-         column.filter->capacity() == maker_.filter_keys() &&
          column.filter->size() < column.filter->capacity() &&
          static_cast<double>(column.added) <
              kColumnFillMax / 2 * static_cast<double>(maker_.filter_keys());
@@ -134,7 +135,7 @@ bool Chain::IsOpen(const Column& column) const {
 
 bool Chain::IsSettled(const Column& column, uint32_t now) const {
   return column.state == Column::State::kLive && !column.joining &&
-         (column.added >= maker_.filter_keys() || now - column.last_insert >= kSettleSeconds);
+         (column.added >= column.filter->capacity() || now - column.last_insert >= kSettleSeconds);
 }
 
 // The youngest open filter with the latest fitting deadline.
@@ -146,7 +147,7 @@ Chain::Column* Chain::OpenColumn(uint32_t expires, uint32_t now) {
     Column& column = columns_[i];
     if (column.deadline < earliest || column.deadline > latest || !IsOpen(column)) return;
     if (best == nullptr || column.deadline > best->deadline ||
-        (column.deadline == best->deadline && column.sequence > best->sequence)) {
+        (column.deadline == best->deadline && AgeOf(column) > AgeOf(*best))) {
       best = &column;
     }
   });
@@ -163,6 +164,7 @@ Chain::Insertion Chain::Insert(const KeyHash& key, const Dictionary::Code& code,
   column->used->Add(code.number);
   ++column->added;
   column->last_insert = now;
+  column->last = counters_.inserted;
   locator_->Add(key, static_cast<unsigned>(column - columns_.data()));
   last_sequence_ = column->sequence;
   ++counters_.inserted;
@@ -188,11 +190,15 @@ bool Chain::AddFilter(uint32_t expires, uint32_t now) {
   if (index == ready) return false;
   auto filter = maker_.Make();
   if (filter == nullptr) return false;
+  for (unsigned folds = WantedFolds(expires, now); folds > 0; --folds) {
+    if (filter->Compress() != KbfStatus::kOk) break;
+  }
   Column& column = columns_[index];
   column.state = Column::State::kLive;
   column.joining = false;
   column.deadline = DeadlineFor(expires, now);
   column.sequence = next_sequence_++;
+  column.born = column.last = counters_.inserted;
   column.added = 0;
   column.last_insert = now;
   column.clear_cursor = 0;
@@ -206,10 +212,13 @@ bool Chain::AddFilter(uint32_t expires, uint32_t now) {
   return true;
 }
 
-uint64_t Chain::CountWaiting(uint32_t expires, uint32_t now) {
+void Chain::CountWaiting(uint32_t expires, uint32_t now) {
   const uint32_t deadline = DeadlineFor(expires, now);
   for (Waiting& waiting : waiting_) {
-    if (waiting.deadline == deadline) return ++waiting.keys;
+    if (waiting.deadline == deadline) {
+      ++waiting.keys;
+      return;
+    }
   }
   std::erase_if(waiting_, [now](const Waiting& w) { return w.deadline != 0 && w.deadline <= now; });
   if (waiting_.size() == kWaitingMax) {
@@ -219,7 +228,44 @@ uint64_t Chain::CountWaiting(uint32_t expires, uint32_t now) {
                          [](const Waiting& a, const Waiting& b) { return a.keys < b.keys; }));
   }
   waiting_.push_back({deadline, 1});
-  return 1;
+}
+
+uint64_t Chain::WaitingFor(uint32_t deadline) const {
+  for (const Waiting& waiting : waiting_) {
+    if (waiting.deadline == deadline) return waiting.keys;
+  }
+  return 0;
+}
+
+// How often a new filter is halved before use: twice the keys that wait for a deadline must fit, or
+// twice what its largest filter so far could hold.
+unsigned Chain::WantedFolds(uint32_t expires, uint32_t now) const {
+  const uint32_t deadline = DeadlineFor(expires, now);
+  if (deadline == 0) return 0;
+  uint64_t wanted = 2 * WaitingFor(deadline);
+  ForEachBit(live_, [&](unsigned i) {
+    if (columns_[i].deadline == deadline)
+      wanted = std::max(wanted, 2 * columns_[i].filter->capacity());
+  });
+  unsigned folds = 0;
+  while (folds < maker_.folds() && maker_.filter_keys() >> (folds + 1) >= wanted) ++folds;
+  return folds;
+}
+
+bool Chain::IsWanted(uint32_t expires, uint32_t now) const {
+  const uint32_t deadline = DeadlineFor(expires, now);
+  // Where one was filled, the next will be.
+  bool filled = false;
+  ForEachBit(live_, [&](unsigned i) {
+    const Column& column = columns_[i];
+    filled = filled || (column.deadline == deadline && column.added >= column.filter->capacity());
+  });
+  const uint64_t capacity = maker_.filter_keys() >> WantedFolds(expires, now);
+  return filled || WaitingFor(deadline) * kWaitingShare >= capacity;
+}
+
+uint64_t Chain::WantedBytes(uint32_t expires, uint32_t now) const {
+  return maker_.filter_bytes() >> WantedFolds(expires, now);
 }
 
 // Frees the filter; the locator's column is cleared in steps and can be used again after that.
@@ -254,8 +300,7 @@ void Chain::Drop(unsigned index, DropCause cause) {
 bool Chain::DropOldest() {
   unsigned oldest = Locator::kColumnsMax;
   ForEachBit(live_, [&](unsigned i) {
-    if (oldest == Locator::kColumnsMax || columns_[i].sequence < columns_[oldest].sequence)
-      oldest = i;
+    if (oldest == Locator::kColumnsMax || AgeOf(columns_[i]) < AgeOf(columns_[oldest])) oldest = i;
   });
   if (oldest == Locator::kColumnsMax) return false;
   Drop(oldest, DropCause::kRoom);
@@ -303,7 +348,7 @@ bool Chain::StartJoin(uint32_t now) {
     for (unsigned b = a + 1; b < Locator::kColumnsMax; ++b) {
       if (!IsSettled(columns_[b], now) || !fits(a, b)) continue;
       // The younger one is kept, and with it the longer life.
-      const bool a_younger = columns_[a].sequence > columns_[b].sequence;
+      const bool a_younger = AgeOf(columns_[a]) > AgeOf(columns_[b]);
       join_ = JoinWork{a_younger ? b : a, a_younger ? a : b, 0};
       columns_[a].joining = columns_[b].joining = true;
       return true;
@@ -418,7 +463,7 @@ void Chain::RefreshOrder() {
     order[count++] = i;
   }
   std::sort(order.begin(), order.begin() + count,
-            [&](unsigned a, unsigned b) { return columns_[a].sequence < columns_[b].sequence; });
+            [&](unsigned a, unsigned b) { return AgeOf(columns_[a]) < AgeOf(columns_[b]); });
   old_ = 0;
   for (unsigned i = 0; i < count / 4; ++i) old_ |= uint64_t{1} << order[i];
 }

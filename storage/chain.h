@@ -87,12 +87,15 @@ class Chain {
   };
   [[nodiscard]] Insertion Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
                                  uint32_t now);
-  // Opens a filter with the deadline that `expires` asks for. False: all columns are taken, or no
-  // memory.
+  // Counts one more key that would go into a filter with this expiry if there were one.
+  void CountWaiting(uint32_t expires, uint32_t now);
+  // Whether enough of them wait, and the bytes of cells that such a filter would take.
+  bool IsWanted(uint32_t expires, uint32_t now) const;
+  uint64_t WantedBytes(uint32_t expires, uint32_t now) const;
+  // Opens a filter with the deadline that `expires` asks for: of full size for keys that never
+  // expire; for a deadline, as large as the keys that wait for it ask for. False: all columns are
+  // taken, or no memory.
   bool AddFilter(uint32_t expires, uint32_t now);
-  // Counts one more key that would go into such a filter if there were one, and says how many have
-  // waited lately.
-  uint64_t CountWaiting(uint32_t expires, uint32_t now);
 
   bool DropOldest();
   void Clear();
@@ -129,8 +132,11 @@ class Chain {
     State state = State::kFree;
     bool joining = false;   // takes no new keys
     uint32_t deadline = 0;  // 0: never
-    uint64_t sequence = 0;  // age: larger is younger
-    uint64_t added = 0;     // keys ever added to the locator's column
+    uint64_t sequence = 0;  // names it for good
+    // Keys that the chain had taken when it came, and when it took its last: their mean is its age.
+    uint64_t born = 0;
+    uint64_t last = 0;
+    uint64_t added = 0;  // keys ever added to the locator's column
     uint32_t last_insert = 0;
     uint64_t clear_cursor = 0;
     std::unique_ptr<Filter> filter;
@@ -151,7 +157,12 @@ class Chain {
   bool Expired(const Column& column, uint32_t now) const {
     return column.deadline != 0 && column.deadline <= now;
   }
+  static uint64_t AgeOf(const Column& column) {
+    return column.born + column.last;
+  }  // smaller is older
   bool IsOpen(const Column& column) const;
+  uint64_t WaitingFor(uint32_t deadline) const;
+  unsigned WantedFolds(uint32_t expires, uint32_t now) const;
   // Done growing: compaction may have it.
   bool IsSettled(const Column& column, uint32_t now) const;
   Column* OpenColumn(uint32_t expires, uint32_t now);

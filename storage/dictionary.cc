@@ -180,7 +180,10 @@ std::optional<Dictionary::Code> Dictionary::Admit(std::string_view bytes, uint32
 }
 
 bool Dictionary::IsEarned(uint64_t hash, size_t bytes) {
-  if (blocks_.free_units() > num_units_ / 2) return true;
+  if (num_values_ < num_units_ / kFirstSightShare && blocks_.free_units() > num_units_ / 2 &&
+      bytes <= kFirstSightBytesMax) {
+    return true;
+  }
   const auto sightings = static_cast<uint32_t>(
       std::min<size_t>(kSightingsMin + bytes / kBytesPerSighting, FrequencySketch::kCountMax));
   // Sightings count while there is no room, too: the value is first in line when there is.

@@ -80,6 +80,9 @@ class Dictionary {
   // the value.
   static constexpr uint32_t kSightingsMin = 2;
   static constexpr uint32_t kBytesPerSighting = 4096;
+  // Values that come in without proof: one per so many units, if they are short.
+  static constexpr uint32_t kFirstSightShare = 8;
+  static constexpr size_t kFirstSightBytesMax = 1024;
   static constexpr size_t kSketchBytes = 16 << 10;
   // Smallest blocks in all: 2^26. Bounds every table here.
   static constexpr unsigned kUnitBitsMax = 26;
@@ -97,7 +100,8 @@ class Dictionary {
     SymbolBlock block;
   };
   // The current code of this value, which is counted as one use. A value without one gets it
-  // - while more than half of all units are free: at first sight;
+  // - while there are few values, more than half of all units are free, and if it is short: at
+  // first sight;
   // - then, while any is free: when the sketch has seen it, this time included, as often as
   //   kSightingsMin + bytes / kBytesPerSighting says, at most FrequencySketch::kCountMax times.
   // Nothing: not now, or too long.

@@ -63,6 +63,7 @@ class KbfMaker final : public FilterMaker {
   }
   uint64_t filter_bytes() const override { return bytes_; }
   uint64_t filter_keys() const override { return config_.capacity; }
+  unsigned folds() const override { return config_.folds; }
 
  private:
   KbfConfig config_;

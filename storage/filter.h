@@ -49,6 +49,7 @@ class FilterMaker {
   virtual std::unique_ptr<Filter> Make() const = 0;
   virtual uint64_t filter_bytes() const = 0;  // of an empty one
   virtual uint64_t filter_keys() const = 0;   // capacity
+  virtual unsigned folds() const = 0;         // how often COMPRESS can halve it
 };
 
 // The key-value Bloom filters of kbf.h.

@@ -91,6 +91,9 @@ class Item {
   // The value was looked at and has no id: do not look again this round.
   bool unique() const { return Bits(kUnique, 1) != 0; }
   void set_unique(bool on) { SetBits(kUnique, 1, on); }
+  // It was counted among those that wait for a filter.
+  bool waiting() const { return Bits(kWaiting, 1) != 0; }
+  void set_waiting(bool on) { SetBits(kWaiting, 1, on); }
   // REQUIRES: generation < 4.
   unsigned generation() const { return Bits(kGeneration, 2); }
   void set_generation(unsigned generation) { SetBits(kGeneration, 2, generation); }
@@ -98,7 +101,7 @@ class Item {
  private:
   friend class Front;
 
-  // Bits of link_ above the pointer; 63 is free.
+  // Bits of link_ above the pointer.
   static constexpr unsigned kFetched = 48, kStale = 49, kWin = 50, kClean = 51, kUnique = 52;
   static constexpr unsigned kGeneration = 53;  // 2 bits
   static constexpr unsigned kFlagWidth = 55;   // 2 bits: 0, 1, 2 or 4 bytes of client flags
@@ -106,6 +109,7 @@ class Item {
   static constexpr unsigned kRound =
       58;                                // round of the hand that examined this item last, modulo 2
   static constexpr unsigned kMark = 59;  // 4 bits: its bit in Bucket::marks
+  static constexpr unsigned kWaiting = 63;
   static constexpr uint64_t kPointerMask = (uint64_t{1} << 48) - 1;
 
   const char* bytes() const { return reinterpret_cast<const char*>(this); }

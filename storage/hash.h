@@ -17,6 +17,8 @@
 //            kCheckStream             the key's choice inside a symbol block
 //            kLocatorStream           lines and bits of the locator
 //            kSlabStream              the slab of the store
+//            19, 20                   buckets of the front (front.h), the error sample
+//            (error_sampler.h)
 #pragma once
 
 #include <array>

@@ -12,8 +12,8 @@ namespace {
 constexpr unsigned kBatch = 32;
 constexpr unsigned kEffortMin = 2;
 constexpr unsigned kEffortMax = 128;
-// A filter is worth opening once this part of its capacity waits for it.
-constexpr uint64_t kWaitingShare = 8;
+// Values of the dictionary may take this part of the memory, in all slabs together.
+constexpr uint64_t kBlobShare = 4;
 // Most items that one write evicts; what is still too much goes with the next writes.
 constexpr unsigned kEvictionsMax = 2000;
 // Hits count half after so many writes.
@@ -24,6 +24,11 @@ constexpr uint64_t kMemcachedItemBytes = 48 + 2 + 1;
 constexpr uint64_t kSweepBucketsPerWrite = 4;
 constexpr uint64_t kSweepBucketsPerStep = 1024;
 constexpr size_t kNumberBytesMax = 20;
+
+// A value that took more of the memory than this would not be worth an id.
+uint32_t ValueBytesMax(const SlabConfig& config) {
+  return static_cast<uint32_t>(std::min<uint64_t>(config.item_bytes_max, config.memory_bytes / 64));
+}
 
 // A decimal number, padded with spaces as decr leaves it.
 std::optional<uint64_t> NumberIn(std::string_view value) {
@@ -60,7 +65,7 @@ Slab::Slab(const SlabConfig& config, const Shared& shared)
     : config_(config),
       shared_(shared),
       front_(shared.secret, config.keep_cas),
-      dictionary_({config.layout, config.item_bytes_max}, shared.secret, shared.blobs),
+      dictionary_({config.layout, ValueBytesMax(config)}, shared.secret, shared.blobs),
       chain_(config.chain, shared.maker, dictionary_) {}
 
 // ---- memory -----------------------------------------------------------------------------------
@@ -153,7 +158,12 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
     return false;
   }
   if (item->stale() || item->win() || HasExactPrefix(item->key())) return false;
-  auto code = dictionary_.Admit(item->value(), item->flags());
+  // The values' memory is bounded too: beyond that, only those that are there already.
+  const bool full = shared_.blobs.bytes() > config_.memory_bytes / kBlobShare * shared_.num_slabs;
+  std::optional<Dictionary::Code> code;
+  if (!full || dictionary_.Knows(item->value(), item->flags())) {
+    code = dictionary_.Admit(item->value(), item->flags());
+  }
   if (!code) {
     item->set_unique(true);
     return false;
@@ -166,6 +176,8 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
   auto insertion = chain_.Insert(hash, *code, item->expires(), now);
   if (insertion == Chain::Insertion::kNoFilter) {
     item->set_age(1);
+    if (!item->waiting()) chain_.CountWaiting(item->expires(), now);  // each item once
+    item->set_waiting(true);
     if (!OpenFilter(item->expires(), now)) return false;
     code = dictionary_.Admit(item->value(),
                              item->flags());  // a dropped filter may have freed the code
@@ -188,8 +200,8 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
 // A filter for keys with this expiry, if enough of them wait and there is memory, or something
 // older can make room.
 bool Slab::OpenFilter(uint32_t expires, uint32_t now) {
-  if (chain_.CountWaiting(expires, now) * kWaitingShare < chain_.filter_keys()) return false;
-  if (memory_bytes() + chain_.filter_bytes() > Budget()) {
+  if (!chain_.IsWanted(expires, now)) return false;
+  if (memory_bytes() + chain_.WantedBytes(expires, now) > Budget()) {
     if (!config_.evictions || chain_.num_filters() < 2 || !chain_.DropOldest()) return false;
   }
   if (chain_.AddFilter(expires, now)) return true;

@@ -327,7 +327,7 @@ TEST_SUITE("storage") {
     CHECK(StrongEvidenceBits(kTriples, 1, kRow) == 24);
     CHECK(StrongEvidenceBits(kTriples, 1, 1000) == Near(20, 0.05));  // 8 + 10 + 2
     CHECK(AgreeingLinesForChange(kTriples, 1, 1000) == 2);
-    CHECK(AgreeingLinesForChange(kPairs, 1, kRow) == 3);    // 2 + 13.3 + 13.3
+    CHECK(AgreeingLinesForChange(kPairs, 1, kRow) == 3);  // 2 + 13.3 + 13.3
     CHECK(AgreeingLinesForChange({CellKind::kPair64, 30, 16, 4, 4}, 1, kRow) == 2);
     // Two cells of one line say little more than one.
     CHECK(AgreeingLinesForChange({CellKind::kTriple64, 20, 8, 4, 2}, 1, 1e9) == 2);

@@ -451,7 +451,7 @@ TEST_SUITE("storage") {
       CHECK(d.stale == 0);
       CHECK(static_cast<double>(d.foreign) <= 2e-5 * static_cast<double>(d.absent) + 5);
       CHECK(static_cast<double>(d.wrong) <= 2e-6 * static_cast<double>(d.reads) + 5);
-      CHECK(test.store().Counters().demoted > 100000);
+      CHECK(test.store().Counters().demoted > 50000);
     }
   }
 }

@@ -1,0 +1,159 @@
+// What compaction gives back: four fifths of the keys are deleted, and background steps join and
+// compress the filters that are left with holes, while every promise about keys still holds.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+#include "storage/hash.h"
+#include "storage/store.h"
+
+namespace kbf {
+namespace {
+
+constexpr uint64_t kValues = 3000;
+constexpr double kFalseNegative = 2e-3;
+constexpr double kFalsePositive = 2e-5;
+constexpr double kWrong = 2e-6;
+
+bool Soak() { return std::getenv("KBF_SOAK") != nullptr; }
+std::string KeyOf(uint64_t number) { return "key:" + std::to_string(number); }
+std::string ValueOf(uint64_t number) { return "value " + std::to_string(Mix64(number) % kValues); }
+// One key in five, at random.
+bool IsKept(uint64_t number) { return Mix64(~number) % 5 == 0; }
+
+// 5σ above the mean.
+double MostEvents(double rate, uint64_t asked) {
+  const double mean = rate * static_cast<double>(asked);
+  return mean + 5 * std::sqrt(std::max(mean, 1.0));
+}
+
+struct Background {
+  uint64_t steps = 0;
+  double longest_us = 0;
+};
+
+// Steps until there is nothing to do, or until there were `steps_max`.
+Background MaintainAll(Store& store, uint32_t now, uint64_t steps_max) {
+  using Clock = std::chrono::steady_clock;
+  Background done;
+  // One step visits one slab: all must be idle in turn.
+  for (unsigned idle = 0; idle < store.num_slabs() && done.steps < steps_max;) {
+    const Clock::time_point begin = Clock::now();
+    const unsigned worked = store.Maintain(1, now);
+    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+    done.longest_us = std::max(done.longest_us, took.count());
+    done.steps += worked;
+    idle = worked > 0 ? 0 : idle + 1;
+  }
+  return done;
+}
+
+uint64_t CellsAndLocator(const SlabUsage& usage) { return usage.cells_bytes + usage.locator_bytes; }
+
+struct Answers {
+  uint64_t kept = 0, missed = 0, wrong = 0;
+  uint64_t deleted = 0, stale = 0;   // stale: the key's own, deleted value
+  uint64_t absent = 0, foreign = 0;  // deleted keys and strangers that find another key's value
+};
+
+Answers AskAll(Store& store, uint64_t keys, uint64_t strangers, uint32_t now) {
+  Answers answers;
+  for (uint64_t i = 0; i < keys + strangers; ++i) {
+    const Reading reading = store.Get(KeyOf(i), now);
+    const bool own = reading.hit && reading.value == ValueOf(i);
+    if (i < keys && IsKept(i)) {
+      ++answers.kept;
+      answers.missed += !reading.hit;
+      answers.wrong += reading.hit && !own;
+      continue;
+    }
+    ++answers.absent;
+    answers.deleted += i < keys;
+    if (i < keys && own) {
+      ++answers.stale;
+    } else {
+      answers.foreign += reading.hit;
+    }
+  }
+  return answers;
+}
+
+TEST_SUITE("storage") {
+  TEST_CASE(
+      "after four fifths of the keys are deleted, the chain shrinks by three fifths or more") {
+    const uint64_t seed = 1;
+    CAPTURE(seed);
+    const uint64_t keys = Soak() ? 10000000 : 1000000;
+    StoreConfig config;
+    config.memory_bytes = (Soak() ? uint64_t{512} : uint64_t{52}) << 20;
+    config.front_share = 0.1;
+    const auto store = Store::Create(config, HashSecret::FromSeed(seed)).store;
+    REQUIRE(store != nullptr);
+
+    uint32_t now = 1000;
+    for (uint64_t i = 0; i < keys; ++i) {
+      REQUIRE(store->Write({WriteMode::kSet, KeyOf(i), ValueOf(i)}, now).status ==
+              StoreStatus::kOk);
+      if (i % 1024 == 0) (void)store->Maintain(4, now);
+      now += i % (keys / 100) == 0;
+    }
+    CHECK(store->Counters().evicted == 0);
+    CHECK(store->ChainEvents().dropped_keys == 0);
+    // Filters are done growing by now; what there is to tidy up after the fill does not count.
+    now += 60;
+    (void)MaintainAll(*store, now, 1000000);
+    const StoreUsage before = store->Usage();
+    const ChainCounters events_before = store->ChainEvents();
+
+    uint64_t not_found = 0;
+    for (uint64_t i = 0; i < keys; ++i) {
+      if (!IsKept(i)) not_found += store->Delete(KeyOf(i), now) != StoreStatus::kOk;
+    }
+    const uint64_t tombstones = store->Usage().slabs.tombstones;
+    now += 60;
+    // A filter is compressed up to three times and joined at most once into another; a join goes
+    // over the locator twice, 4,096 blocks a step, to merge and to clear a column.
+    const uint64_t blocks = config.filter_keys == 0 ? store->config().filter_keys : 0;
+    const uint64_t slices = (blocks * 12 / 16 + 4095) / 4096;
+    const uint64_t steps_max = before.slabs.filters * (3 + 2 * (slices + 1) + 1);
+    const Background work = MaintainAll(*store, now, 2 * steps_max);
+
+    const StoreUsage after = store->Usage();
+    const ChainCounters events = store->ChainEvents();
+    const Answers answers = AskAll(*store, keys, keys, now);
+    const double shrunk = 1 - static_cast<double>(CellsAndLocator(after.slabs)) /
+                                  static_cast<double>(CellsAndLocator(before.slabs));
+    MESSAGE("keys " << keys << ", slabs " << store->num_slabs() << ", keys per filter "
+                    << store->config().filter_keys << "; before: in the chain "
+                    << before.slabs.chain_keys << ", filters " << before.slabs.filters << ", cells "
+                    << before.slabs.cells_bytes << ", locator " << before.slabs.locator_bytes
+                    << ", tombstones " << before.slabs.tombstones << ", total "
+                    << before.total_bytes() << "; after: in the chain " << after.slabs.chain_keys
+                    << ", filters " << after.slabs.filters << ", cells " << after.slabs.cells_bytes
+                    << ", locator " << after.slabs.locator_bytes << ", tombstones "
+                    << after.slabs.tombstones << " (" << tombstones << " before compaction), total "
+                    << after.total_bytes() << "; shrunk by " << shrunk);
+    MESSAGE("joins " << events.joins - events_before.joins << ", compressions "
+                     << events.compressions - events_before.compressions << ", steps " << work.steps
+                     << " of at most " << steps_max << ", longest " << work.longest_us
+                     << " us; kept " << answers.kept << ", missed " << answers.missed << ", wrong "
+                     << answers.wrong << "; deleted " << answers.deleted << ", not found then "
+                     << not_found << ", stale " << answers.stale << "; absent " << answers.absent
+                     << ", foreign " << answers.foreign);
+    CHECK(shrunk >= 0.6);
+    CHECK(work.steps <= steps_max);
+    CHECK(events.dropped_keys == events_before.dropped_keys);
+    CHECK(answers.stale == 0);
+    CHECK(static_cast<double>(answers.missed) <= MostEvents(kFalseNegative, answers.kept));
+    CHECK(static_cast<double>(answers.wrong) <= MostEvents(kWrong, answers.kept));
+    CHECK(static_cast<double>(answers.foreign) <= MostEvents(kFalsePositive, answers.absent));
+    CHECK(static_cast<double>(not_found) <= MostEvents(kFalseNegative, answers.deleted));
+  }
+}
+
+}  // namespace
+}  // namespace kbf
