@@ -187,7 +187,11 @@ bool Chain::AddFilter(uint32_t expires, uint32_t now) {
   }
   // Widen ahead of need, so that the steps are done when the last column is taken.
   if (free <= 2 && ready < config_.filters_max && !locator_->growing()) (void)locator_->Grow();
-  if (index == ready) return false;
+  if (index == ready) {
+    (void)LocatorStep(
+        kBlocksPerStep);  // a column that is being cleared, or a wider locator, comes nearer
+    return false;
+  }
   auto filter = maker_.Make();
   if (filter == nullptr) return false;
   for (unsigned folds = WantedFolds(expires, now); folds > 0; --folds) {

@@ -21,6 +21,8 @@ constexpr uint64_t kDecayWrites = 4096;
 // memcached's bookkeeping per item, which its item size limit includes: header, CAS, "\r\n" and the
 // key's end.
 constexpr uint64_t kMemcachedItemBytes = 48 + 2 + 1;
+// Keys with less time left are not worth a filter.
+constexpr uint32_t kDemotedSecondsMin = 60;
 constexpr uint64_t kSweepBucketsPerWrite = 4;
 constexpr uint64_t kSweepBucketsPerStep = 1024;
 constexpr size_t kNumberBytesMax = 20;
@@ -158,6 +160,8 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
     return false;
   }
   if (item->stale() || item->win() || HasExactPrefix(item->key())) return false;
+  // What expires soon frees its memory by itself.
+  if (item->expires() != 0 && item->expires() - now < kDemotedSecondsMin) return false;
   // The values' memory is bounded too: beyond that, only those that are there already.
   const bool full = shared_.blobs.bytes() > config_.memory_bytes / kBlobShare * shared_.num_slabs;
   std::optional<Dictionary::Code> code;
@@ -201,15 +205,11 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
 // older can make room.
 bool Slab::OpenFilter(uint32_t expires, uint32_t now) {
   if (!chain_.IsWanted(expires, now)) return false;
-  if (memory_bytes() + chain_.WantedBytes(expires, now) > Budget()) {
-    if (!config_.evictions || chain_.num_filters() < 2 || !chain_.DropOldest()) return false;
-  }
-  if (chain_.AddFilter(expires, now)) return true;
-  if (config_.evictions && chain_.num_filters() >= config_.chain.filters_max)
-    (void)chain_.DropOldest();
-  (void)chain_.MaintainStep(
-      now);  // a column that is being cleared, or a wider locator, comes nearer
-  return false;
+  const bool pressed = memory_bytes() + chain_.WantedBytes(expires, now) > Budget();
+  if (pressed && (!config_.evictions || chain_.num_filters() < 2 || !chain_.DropOldest()))
+    return false;
+  // Where all columns are taken but there is memory, keys wait in the front.
+  return chain_.AddFilter(expires, now);
 }
 
 bool Slab::EvictCold(uint32_t now) {
