@@ -138,11 +138,12 @@ asan:
 	@$(MAKE) BUILD=build-asan SANITIZE=address sanitizer-run
 ubsan:
 	@$(MAKE) BUILD=build-ubsan SANITIZE=undefined sanitizer-run
+# What has threads is tested under its sanitizer; the rest would only take long.
 tsan:
-	@$(MAKE) BUILD=build-tsan SANITIZE=thread sanitizer-run
+	@$(MAKE) BUILD=build-tsan SANITIZE=thread TEST_ARGS='-tc=*thread*' sanitizer-run
 sanitizer-run: $(BUILD)/tests/unit $(BUILD)/docs/example
 	$(BUILD)/docs/example
-	$(BUILD)/tests/unit
+	$(BUILD)/tests/unit $(TEST_ARGS)
 
 SOURCES = $(STORAGE_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) $(HEADERS) docs/example.cc
 format:

@@ -26,6 +26,9 @@ constexpr uint64_t kWaitingShare = 8;
 // Deadlines that keys may wait for at a time.
 constexpr size_t kWaitingMax = 64;
 
+// 0 is never.
+uint32_t Earlier(uint32_t a, uint32_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+
 template <class Visit>
 void ForEachBit(uint64_t mask, Visit visit) {
   for (; mask != 0; mask &= mask - 1) visit(static_cast<unsigned>(std::countr_zero(mask)));
@@ -79,7 +82,12 @@ ChainAnswer Chain::Find(const KeyHash& key, uint32_t now) {
     if (result.outcome != Outcome::kFound || column.tombstones.Contains(key)) return;
     if (answer.found && !dictionary_.SameValue(answer.code, result.value)) {
       disagree = true;
-    } else if (!answer.found || result.evidence_bits > answer.evidence_bits) {
+      return;
+    }
+    // One of two that agree may be a false positive: the key expires with the earlier.
+    const uint32_t deadline =
+        answer.found ? Earlier(answer.deadline, column.deadline) : column.deadline;
+    if (!answer.found || result.evidence_bits > answer.evidence_bits) {
       answer = {true,
                 (old_ >> i & 1) != 0,
                 column.filter->IsStrong(result),
@@ -88,6 +96,7 @@ ChainAnswer Chain::Find(const KeyHash& key, uint32_t now) {
                 i,
                 result.evidence_bits};
     }
+    answer.deadline = deadline;
   });
   if (disagree) {
     ++counters_.disagreements;
@@ -375,8 +384,9 @@ void Chain::FinishJoin() {
   to.joining = false;
   to.added += from.added;
   to.used->UnionWith(*from.used);
+  const uint64_t hidden = counters_.tombstones;
   from.tombstones.ForEach([&](const KeyHash& key) { Hide(&to, key); });
-  counters_.tombstones -= from.tombstones.size();  // moved, not new
+  counters_.tombstones = hidden;  // moved, not new
   ++counters_.joins;
 
   cells_bytes_ -= from.filter->memory_bytes();
@@ -478,9 +488,11 @@ void Chain::RecycleCodes() {
   dictionary_.Recycle(in_use);
 }
 
-bool Chain::HasSequence(uint64_t sequence) const {
+bool Chain::HasSequence(uint64_t sequence, uint32_t now) const {
   bool has = false;
-  ForEachBit(live_, [&](unsigned i) { has = has || columns_[i].sequence == sequence; });
+  ForEachBit(live_, [&](unsigned i) {
+    has = has || (columns_[i].sequence == sequence && !Expired(columns_[i], now));
+  });
   return has;
 }
 

@@ -98,6 +98,8 @@ class Chain {
   bool AddFilter(uint32_t expires, uint32_t now);
 
   bool DropOldest();
+  // Frees the codes that no filter can hold. REQUIRES: no admitted code is outstanding
+  void RecycleCodes();
   void Clear();
   // One bounded step of background work: clearing columns, widening the locator, expiry, JOIN,
   // COMPRESS. False: nothing to do.
@@ -106,7 +108,7 @@ class Chain {
   // Names the filter that the last Insert chose; and whether a filter of that name still stands on
   // its own.
   uint64_t last_sequence() const { return last_sequence_; }
-  bool HasSequence(uint64_t sequence) const;
+  bool HasSequence(uint64_t sequence, uint32_t now) const;
 
   uint64_t filter_bytes() const { return maker_.filter_bytes(); }
   uint64_t filter_keys() const { return maker_.filter_keys(); }
@@ -175,7 +177,6 @@ class Chain {
   bool CompressOne(uint32_t now);
   bool LocatorStep(uint64_t blocks);
   void RefreshOrder();
-  void RecycleCodes();
 
   ChainConfig config_;
   const FilterMaker& maker_;

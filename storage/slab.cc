@@ -23,6 +23,8 @@ constexpr uint64_t kDecayWrites = 4096;
 constexpr uint64_t kMemcachedItemBytes = 48 + 2 + 1;
 // Keys with less time left are not worth a filter.
 constexpr uint32_t kDemotedSecondsMin = 60;
+// Items that one refused write looks at, for some that have expired.
+constexpr unsigned kReclaimMax = 64;
 constexpr uint64_t kSweepBucketsPerWrite = 4;
 constexpr uint64_t kSweepBucketsPerStep = 1024;
 constexpr size_t kNumberBytesMax = 20;
@@ -32,13 +34,16 @@ uint32_t ValueBytesMax(const SlabConfig& config) {
   return static_cast<uint32_t>(std::min<uint64_t>(config.item_bytes_max, config.memory_bytes / 64));
 }
 
-// A decimal number, padded with spaces as decr leaves it.
+// The number that a value begins with, as memcached reads it: white space and a plus sign may come
+// before it, white space after it.
 std::optional<uint64_t> NumberIn(std::string_view value) {
-  while (value.ends_with(' ')) value.remove_suffix(1);
+  const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  while (!value.empty() && is_space(value.front())) value.remove_prefix(1);
+  if (value.starts_with('+')) value.remove_prefix(1);
   uint64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || value.empty())
-    return std::nullopt;
+  const char* const last = value.data() + value.size();
+  const auto [end, error] = std::from_chars(value.data(), last, number);
+  if (error != std::errc() || (end != last && !is_space(*end) && *end != '\0')) return std::nullopt;
   return number;
 }
 
@@ -164,6 +169,8 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
   if (item->expires() != 0 && item->expires() - now < kDemotedSecondsMin) return false;
   // The values' memory is bounded too: beyond that, only those that are there already.
   const bool full = shared_.blobs.bytes() > config_.memory_bytes / kBlobShare * shared_.num_slabs;
+  if (full && chain_.num_filters() == 0)
+    chain_.RecycleCodes();  // values that came for a filter that never did
   std::optional<Dictionary::Code> code;
   if (!full || dictionary_.Knows(item->value(), item->flags())) {
     code = dictionary_.Admit(item->value(), item->flags());
@@ -173,8 +180,7 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
     return false;
   }
   if (!item->clean()) {
-    sampler_.Remove(hash);
-    (void)chain_.Remove(hash, now);
+    (void)RemoveFromChain(hash, now);
     item->set_clean(true);
   }
   auto insertion = chain_.Insert(hash, *code, item->expires(), now);
@@ -190,6 +196,7 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
   }
   if (insertion == Chain::Insertion::kNoFilter) return false;
   if (insertion == Chain::Insertion::kTombstone) {
+    if (!config_.evictions) return false;
     Leave(item, hash, Cause::kEvicted, now);
     return true;
   }
@@ -201,15 +208,35 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
   return true;
 }
 
-// A filter for keys with this expiry, if enough of them wait and there is memory, or something
-// older can make room.
+// A filter for keys with this expiry, if enough of them wait and there is memory, or something can
+// make room.
 bool Slab::OpenFilter(uint32_t expires, uint32_t now) {
   if (!chain_.IsWanted(expires, now)) return false;
-  const bool pressed = memory_bytes() + chain_.WantedBytes(expires, now) > Budget();
-  if (pressed && (!config_.evictions || chain_.num_filters() < 2 || !chain_.DropOldest()))
-    return false;
+  const uint64_t bytes = chain_.WantedBytes(expires, now);
+  if (memory_bytes() + bytes > Budget()) {
+    if (!config_.evictions) return false;
+    if (chain_.num_filters() >= 2) {
+      (void)chain_.DropOldest();
+    } else if (static_cast<double>(front_.bytes()) <=
+               config_.front_share * static_cast<double>(Budget()) + static_cast<double>(bytes)) {
+      return false;  // the first filters are paid for by the front, if it has more than its share
+    }
+  }
   // Where all columns are taken but there is memory, keys wait in the front.
   return chain_.AddFilter(expires, now);
+}
+
+bool Slab::HasRoom(uint64_t bytes, uint32_t now) {
+  if (config_.evictions || memory_bytes() + bytes <= Budget()) return true;
+  for (unsigned i = 0; i < kReclaimMax && memory_bytes() + bytes > Budget(); ++i) {
+    Item* item = front_.NextCold(8);
+    if (item == nullptr) continue;
+    if (IsFlushed(*item) || IsExpired(item->expires(), now)) {
+      (void)Demote(item, front_.HashOf(*item), now);
+    }
+  }
+  if (memory_bytes() + bytes > Budget()) DemoteCold(now);
+  return memory_bytes() + bytes <= Budget();
 }
 
 bool Slab::EvictCold(uint32_t now) {
@@ -232,8 +259,7 @@ void Slab::Leave(Item* item, const KeyHash& hash, Cause cause, uint32_t now) {
   // An older copy must not come to light. (A flush has emptied the chain, and demotion has removed
   // the copy already.)
   if (!item->clean() && cause != Cause::kFlushed) {
-    sampler_.Remove(hash);
-    (void)chain_.Remove(hash, now);
+    (void)RemoveFromChain(hash, now);
   }
   const bool unfetched = !item->fetched();
   switch (cause) {
@@ -262,6 +288,7 @@ void Slab::Leave(Item* item, const KeyHash& hash, Cause cause, uint32_t now) {
 
 void Slab::Flush(uint32_t at, uint32_t now) {
   const std::lock_guard lock(mutex_);
+  now = Clock(now);
   RunDueFlush(now);
   flush_at_ = 0;
   if (at > now) {
@@ -301,16 +328,26 @@ bool Slab::SweepFlushed(uint64_t buckets, uint32_t now) {
 
 // ---- finding ----------------------------------------------------------------------------------
 
+ChainAnswer Slab::FindInChain(std::string_view key, const KeyHash& hash, uint32_t now) {
+  return HasExactPrefix(key) ? ChainAnswer{} : chain_.Find(hash, now);
+}
+
+Chain::Removal Slab::RemoveFromChain(const KeyHash& hash, uint32_t now) {
+  sampler_.Remove(hash);
+  return chain_.Remove(hash, now);
+}
+
 Item* Slab::LiveItem(std::string_view key, const KeyHash& hash, uint32_t now) {
+  last_miss_ = Cause::kReplaced;
   Item* item = front_.Find(key, hash);
   if (item == nullptr) return nullptr;
   if (IsFlushed(*item)) {
-    ++counters_.flushed_reads;
+    last_miss_ = Cause::kFlushed;
     Leave(item, hash, Cause::kFlushed, now);
     return nullptr;
   }
   if (IsExpired(item->expires(), now)) {
-    ++counters_.expired_reads;
+    last_miss_ = Cause::kExpired;
     Leave(item, hash, Cause::kExpired, now);
     return nullptr;
   }
@@ -325,8 +362,7 @@ Item* Slab::Promote(std::string_view key, const KeyHash& hash, const ChainAnswer
                               static_cast<uint32_t>(value.size()), NextCas(), now, generation_});
   if (item == nullptr) return nullptr;
   std::memcpy(item->value_data(), value.data(), value.size());
-  sampler_.Remove(hash);
-  (void)chain_.Remove(hash, now);
+  (void)RemoveFromChain(hash, now);
   item->set_clean(true);
   item->set_fetched(true);
   front_.Link(item, hash);
@@ -334,10 +370,22 @@ Item* Slab::Promote(std::string_view key, const KeyHash& hash, const ChainAnswer
   return item;
 }
 
-Item* Slab::ExactItem(std::string_view key, const KeyHash& hash, uint32_t now) {
-  if (Item* item = LiveItem(key, hash, now)) return item;
-  const ChainAnswer answer = chain_.Find(hash, now);
+// Moves what the chain answers to the front. Null: it answers nothing, or there is no room for it.
+Item* Slab::MoveToFront(std::string_view key, const KeyHash& hash, uint32_t now) {
+  ChainAnswer answer = FindInChain(key, hash, now);
+  if (!answer.found) return nullptr;
+  const size_t value_bytes = dictionary_.BlobOf(answer.code)->view().size();
+  const uint64_t bytes = AllocatedBytes(Front::ItemBytes(key.size(), value_bytes, 1, true));
+  // Room first, also for what was moved before; that may drop filters, so ask again.
+  MakeRoom(now);
+  if (!HasRoom(bytes, now)) return nullptr;
+  answer = FindInChain(key, hash, now);
   return answer.found ? Promote(key, hash, answer, now) : nullptr;
+}
+
+Item* Slab::ExactItem(std::string_view key, const KeyHash& hash, uint32_t now) {
+  Item* item = LiveItem(key, hash, now);
+  return item != nullptr ? item : MoveToFront(key, hash, now);
 }
 
 // ---- reading ----------------------------------------------------------------------------------
@@ -350,6 +398,7 @@ Reading Slab::Read(std::string_view key, const KeyHash& hash, const ReadOptions&
 
 Reading Slab::ReadLocked(std::string_view key, const KeyHash& hash, const ReadOptions& options,
                          uint32_t now) {
+  now = Clock(now);
   RunDueFlush(now);
   Item* item = LiveItem(key, hash, now);
   if (item != nullptr) {
@@ -360,13 +409,14 @@ Reading Slab::ReadLocked(std::string_view key, const KeyHash& hash, const ReadOp
     if (options.touch && IsExpired(options.expires, now)) Leave(item, hash, Cause::kExpired, now);
     return reading;
   }
-  const ChainAnswer answer = chain_.Find(hash, now);
+  const ChainAnswer answer = FindInChain(key, hash, now);
   if (answer.found) {
     ++counters_.chain_hits;
     old_hits_ += answer.old;
-    const bool pressed = answer.old && memory_bytes() + 2 * chain_.filter_bytes() > Budget();
+    const bool pressed =
+        config_.evictions && answer.old && memory_bytes() + 2 * chain_.filter_bytes() > Budget();
     if (options.touch || options.recache_below || pressed) {
-      if ((item = Promote(key, hash, answer, now)) != nullptr) {
+      if ((item = MoveToFront(key, hash, now)) != nullptr) {
         Reading reading = ReadingOf(item, options, now);
         reading.from_chain = true;
         if (options.touch && IsExpired(options.expires, now))
@@ -375,9 +425,16 @@ Reading Slab::ReadLocked(std::string_view key, const KeyHash& hash, const ReadOp
         return reading;
       }
     }
+    // Moving may have dropped the filter that answered.
+    if (options.touch || options.recache_below || pressed)
+      return ReadingOf(FindInChain(key, hash, now));
     return ReadingOf(answer);
   }
   ++counters_.misses;
+  counters_.expired_reads += last_miss_ == Cause::kExpired;
+  counters_.flushed_reads += last_miss_ == Cause::kFlushed;
+  // Told to be gone: what does not decode now must not decode later.
+  if (options.touch && IsExpired(options.expires, now)) (void)RemoveFromChain(hash, now);
   return options.vivify_expires ? Vivify(key, hash, options, now) : Reading{};
 }
 
@@ -408,6 +465,7 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options, uint32_t now) {
 }
 
 Reading Slab::ReadingOf(const ChainAnswer& answer) {
+  if (!answer.found) return {};
   Blob* blob = dictionary_.BlobOf(answer.code);
   Reading reading;
   reading.hit = true;
@@ -423,6 +481,7 @@ Reading Slab::ReadingOf(const ChainAnswer& answer) {
 
 Reading Slab::Vivify(std::string_view key, const KeyHash& hash, const ReadOptions& options,
                      uint32_t now) {
+  if (!HasRoom(AllocatedBytes(Front::ItemBytes(key.size(), 0, 0, true)), now)) return {};
   Item* item = front_.Create({key, 0, *options.vivify_expires, 0, NextCas(), now, generation_});
   if (item == nullptr) return {};
   item->set_win(true);
@@ -456,6 +515,7 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
   const bool joins = request.mode == WriteMode::kAppend || request.mode == WriteMode::kPrepend;
   if (bytes > config_.item_bytes_max) {
     const std::lock_guard lock(mutex_);
+    now = Clock(now);
     RunDueFlush(now);
     ++counters_.refused_size;
     if (request.mode == WriteMode::kSet) {
@@ -463,8 +523,7 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
       if (Item* old = LiveItem(request.key, hash, now)) {
         Leave(old, hash, Cause::kDeleted, now);
       } else {
-        sampler_.Remove(hash);
-        (void)chain_.Remove(hash, now);
+        (void)RemoveFromChain(hash, now);
       }
     }
     return {StoreStatus::kTooLarge, 0};
@@ -478,13 +537,17 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
     std::memcpy(item->value_data(), request.value.data(), request.value.size());
   }
   const std::lock_guard lock(mutex_);
+  now = Clock(now);
   RunDueFlush(now);
-  const WriteResult result = WriteLocked(request, hash, now, &item);
-  if (item != nullptr) Release(item->header());  // it was not stored
-  if (result.status == StoreStatus::kOk) {
-    ++counters_.stored;
-    MakeRoom(now);
+  WriteResult result{StoreStatus::kNoMemory, 0};
+  if (HasRoom(AllocatedBytes(bytes), now)) {
+    result = WriteLocked(request, hash, now, &item);
+  } else {
+    ++counters_.refused_memory;
   }
+  if (item != nullptr) Release(item->header());  // it was not stored
+  counters_.stored += result.status == StoreStatus::kOk;
+  MakeRoom(now);  // also where an item was moved to the front in vain
   return result;
 }
 
@@ -504,13 +567,17 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
         Front::Touch(old, now);
         return {StoreStatus::kNotStored, 0};
       }
-      if (const ChainAnswer answer = chain_.Find(hash, now); answer.found && answer.strong) {
+      if (const ChainAnswer answer = FindInChain(request.key, hash, now);
+          answer.found && answer.strong) {
         return {StoreStatus::kNotStored, 0};
       }
       break;
     case WriteMode::kReplace:
-      old = LiveItem(request.key, hash, now);
-      if (old == nullptr && !chain_.Find(hash, now).found) return {StoreStatus::kNotStored, 0};
+      old = request.cas != 0 ? ExactItem(request.key, hash, now) : LiveItem(request.key, hash, now);
+      if (old == nullptr && request.cas != 0) return {StoreStatus::kNotFound, 0};
+      if (old == nullptr && !FindInChain(request.key, hash, now).found) {
+        return {StoreStatus::kNotStored, 0};
+      }
       break;
     case WriteMode::kAppend:
     case WriteMode::kPrepend:
@@ -529,9 +596,11 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
   }
   if (request.mode == WriteMode::kAppend || request.mode == WriteMode::kPrepend) {
     const uint64_t size = uint64_t{old->value_bytes()} + request.value.size();
-    if (size + kMemcachedItemBytes + request.key.size() + 12 > config_.item_bytes_max) {
+    if (size + kMemcachedItemBytes + request.key.size() + (config_.keep_cas ? 8 : 0) +
+            (old->flags() != 0 ? 4 : 0) >
+        config_.item_bytes_max) {
       ++counters_.refused_size;
-      return {StoreStatus::kTooLarge, 0};
+      return {StoreStatus::kNotStored, 0};  // memcached's answer
     }
     *item = front_.Create(
         {request.key, old->flags(), old->expires(), static_cast<uint32_t>(size), 0, now, 0});
@@ -543,19 +612,15 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
     std::memcpy((*item)->value_data(), first.data(), first.size());
     std::memcpy((*item)->value_data() + first.size(), second.data(), second.size());
   }
-  if (!config_.evictions && old == nullptr &&
-      memory_bytes() + AllocatedBytes((*item)->total_bytes()) > Budget()) {
-    DemoteCold(now);
-    if (memory_bytes() + AllocatedBytes((*item)->total_bytes()) > Budget()) {
-      ++counters_.refused_memory;
-      return {StoreStatus::kNoMemory, 0};
-    }
-  }
   Item* stored = *item;
   *item = nullptr;
   const uint64_t cas = NextCas();
   stored->set_cas(cas);
   stored->set_stale(stale);
+  if (stale) {  // it takes the place of a newer one: for as long, and with its token
+    stored->set_expires(old->expires());
+    stored->set_win(old->win());
+  }
   LinkItem(stored, hash, old);
   // Stored, and gone at once.
   if (IsExpired(stored->expires(), now)) Leave(stored, hash, Cause::kExpired, now);
@@ -565,6 +630,7 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
 ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHash& hash,
                                   uint32_t now) {
   const std::lock_guard lock(mutex_);
+  now = Clock(now);
   RunDueFlush(now);
   ArithmeticResult result;
   std::array<char, kNumberBytesMax> digits;
@@ -572,6 +638,11 @@ ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHas
     return static_cast<uint32_t>(
         std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr - digits.data());
   };
+  if (!HasRoom(AllocatedBytes(Front::ItemBytes(request.key.size(), kNumberBytesMax, 0, true)),
+               now)) {
+    ++counters_.refused_memory;
+    return {StoreStatus::kNoMemory};
+  }
   Item* item = ExactItem(request.key, hash, now);
   const auto put = [&](Item* old, uint32_t flags, uint32_t expires) {
     const uint32_t length = print(result.number);
@@ -589,9 +660,13 @@ ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHas
     if (!put(nullptr, 0, request.initial_expires)) return {StoreStatus::kNoMemory};
     ++counters_.stored;
   } else {
-    if (request.cas != 0 && request.cas != item->cas()) return {StoreStatus::kExists};
     const std::optional<uint64_t> number = NumberIn(item->value());
-    if (!number) return {StoreStatus::kNotNumber};
+    if (request.cas != 0 && request.cas != item->cas()) result.status = StoreStatus::kExists;
+    if (result.status == StoreStatus::kOk && !number) result.status = StoreStatus::kNotNumber;
+    if (result.status != StoreStatus::kOk) {
+      MakeRoom(now);  // it may have been moved to the front for this
+      return result;
+    }
     result.number = !request.decrement        ? *number + request.delta
                     : request.delta > *number ? 0
                                               : *number - request.delta;
@@ -618,20 +693,25 @@ ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHas
 StoreStatus Slab::Delete(std::string_view key, const KeyHash& hash, const DeleteOptions& options,
                          uint32_t now) {
   const std::lock_guard lock(mutex_);
+  now = Clock(now);
   RunDueFlush(now);
   Item* item =
       options.cas != 0 || options.mark_stale ? ExactItem(key, hash, now) : LiveItem(key, hash, now);
   if (item == nullptr) {
-    if (!chain_.Find(hash, now).found) {
-      (void)chain_.Remove(hash, now);  // what does not decode now must not decode later
+    if (!FindInChain(key, hash, now).found) {
+      (void)RemoveFromChain(hash, now);  // what does not decode now must not decode later
       return StoreStatus::kNotFound;
     }
-    sampler_.Remove(hash);
-    (void)chain_.Remove(hash, now);
+    if (options.cas != 0 || options.mark_stale)
+      return StoreStatus::kNoMemory;  // it could not be moved
+    (void)RemoveFromChain(hash, now);
     ++counters_.deleted;
     return StoreStatus::kOk;
   }
-  if (options.cas != 0 && options.cas != item->cas()) return StoreStatus::kExists;
+  if (options.cas != 0 && options.cas != item->cas()) {
+    MakeRoom(now);  // it may have been moved to the front for this
+    return StoreStatus::kExists;
+  }
   if (!options.mark_stale) {
     Leave(item, hash, Cause::kDeleted, now);
     return StoreStatus::kOk;
@@ -641,6 +721,7 @@ StoreStatus Slab::Delete(std::string_view key, const KeyHash& hash, const Delete
   item->set_cas(NextCas());
   if (options.expires) item->set_expires(*options.expires);
   if (IsExpired(item->expires(), now)) Leave(item, hash, Cause::kExpired, now);
+  MakeRoom(now);
   return StoreStatus::kOk;
 }
 
@@ -648,6 +729,7 @@ StoreStatus Slab::Delete(std::string_view key, const KeyHash& hash, const Delete
 
 bool Slab::MaintainStep(uint32_t now) {
   const std::lock_guard lock(mutex_);
+  now = Clock(now);
   RunDueFlush(now);
   if (flushes_unswept_ > 0) return SweepFlushed(kSweepBucketsPerStep, now);
   return chain_.MaintainStep(now);
@@ -655,13 +737,14 @@ bool Slab::MaintainStep(uint32_t now) {
 
 void Slab::MeasureErrors(unsigned stored, unsigned strangers, uint32_t now) {
   const std::lock_guard lock(mutex_);
+  now = Clock(now);
   RunDueFlush(now);
   MeasuredRates& rates = sampler_.rates;
   for (unsigned i = 0; i < stored; ++i) {
     const ErrorSampler::Sample* sample = sampler_.Next();
     if (sample == nullptr) break;
     const ChainAnswer answer = chain_.Find(sample->key, now);
-    if (!chain_.HasSequence(sample->filter_sequence)) {
+    if (!chain_.HasSequence(sample->filter_sequence, now)) {
       sampler_.Remove(KeyHash(sample->key));
       continue;
     }

@@ -16,6 +16,7 @@
 //            filter.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -234,6 +235,7 @@ class Slab {
   Item* LiveItem(std::string_view key, const KeyHash& hash, uint32_t now);
   // The same, and where the front has none, what the chain answers is moved there first.
   Item* ExactItem(std::string_view key, const KeyHash& hash, uint32_t now);
+  Item* MoveToFront(std::string_view key, const KeyHash& hash, uint32_t now);
   Item* Promote(std::string_view key, const KeyHash& hash, const ChainAnswer& answer, uint32_t now);
   bool IsFlushed(const Item& item) const { return item.generation() != generation_; }
   static bool IsExpired(uint32_t expires, uint32_t now) { return expires != 0 && expires <= now; }
@@ -245,7 +247,15 @@ class Slab {
   void FlushNow();
   bool SweepFlushed(uint64_t buckets, uint32_t now);
 
+  // Threads may be a tick apart; for one slab time goes forward only.
+  uint32_t Clock(uint32_t now) { return clock_ = std::max(clock_, now); }
   uint64_t Budget() const;
+  // Without evictions: is there room for so many more bytes, if need be after expired items and
+  // demotions have made some? REQUIRES: no Item* is held across the call
+  bool HasRoom(uint64_t bytes, uint32_t now);
+  // An answer of the chain; keys under an exact prefix are never there.
+  ChainAnswer FindInChain(std::string_view key, const KeyHash& hash, uint32_t now);
+  Chain::Removal RemoveFromChain(const KeyHash& hash, uint32_t now);
   uint64_t memory_bytes() const;
   bool HasExactPrefix(std::string_view key) const;
   void MakeRoom(uint32_t now);
@@ -267,6 +277,8 @@ class Slab {
   Chain chain_;
   ErrorSampler sampler_;
   SlabCounters counters_;
+  uint32_t clock_ = 0;
+  Cause last_miss_ = Cause::kReplaced;  // why LiveItem found nothing: expired, flushed, or neither
   unsigned generation_ = 0;
   unsigned flushes_unswept_ = 0;
   uint64_t sweep_position_ = 0;

@@ -11,7 +11,7 @@ namespace {
 // Memory of one slab: enough for a score of full-size filters, small enough that one lock guards
 // little.
 constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
-constexpr unsigned kSlabsMin = 4;
+constexpr unsigned kSlabsMin = 1;
 // Keys per filter: joining or compressing one is a step of about 0.2 ms.
 constexpr uint64_t kFilterKeysMax = 32768;
 constexpr uint64_t kFilterKeysMin = 2048;
@@ -37,7 +37,7 @@ StoreConfig WithDefaults(StoreConfig config) {
 }
 
 std::string ErrorIn(const StoreConfig& config) {
-  if (config.memory_bytes < kMemoryBytesMin) return "the memory limit must be at least 1 MB";
+  if (config.memory_bytes < kMemoryBytesMin) return "the memory limit must be at least 2 MB";
   if (config.num_slabs > kSlabsMax ||
       (config.num_slabs != 0 && !std::has_single_bit(config.num_slabs))) {
     return "the number of slabs must be a power of two up to " + std::to_string(kSlabsMax);
@@ -61,7 +61,11 @@ Store::CreateOutcome Store::Create(const StoreConfig& asked, const HashSecret& s
   const PlanOutcome planned = MakePlan(
       {config.false_negative, config.false_positive * kFalsePositiveShare, config.distinct_values});
   if (!planned.plan) return {nullptr, planned.error};
-  return {std::unique_ptr<Store>(new Store(config, *planned.plan, secret)), {}};
+  std::unique_ptr<Store> store(new Store(config, *planned.plan, secret));
+  if (store->Usage().total_bytes() > config.memory_bytes / 2) {
+    return {nullptr, "the memory limit is too small for so many slabs or distinct values"};
+  }
+  return {std::move(store), {}};
 }
 
 Store::Store(const StoreConfig& config, const Plan& plan, const HashSecret& secret)

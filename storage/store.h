@@ -51,7 +51,7 @@ struct StoreConfig {
 };
 
 inline constexpr size_t kKeyBytesMax = 250;
-inline constexpr uint64_t kMemoryBytesMin = uint64_t{1} << 20;
+inline constexpr uint64_t kMemoryBytesMin = uint64_t{2} << 20;
 inline constexpr unsigned kSlabsMax = 65536;
 
 struct StoreUsage {

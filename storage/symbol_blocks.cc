@@ -32,6 +32,7 @@ void SymbolBlocks::MarkFree(uint32_t first, unsigned check_bits) {
   FreeBlocks& blocks = FreeOf(check_bits);
   const uint32_t index = first >> check_bits;
   blocks.bitmap[index / 64] |= uint64_t{1} << index % 64;
+  blocks.lowest = std::min<size_t>(blocks.lowest, index / 64);
   ++blocks.count;
 }
 
@@ -48,8 +49,9 @@ bool SymbolBlocks::TakeIfFree(uint32_t first, unsigned check_bits) {
 // REQUIRES: there is a free block of this size
 uint32_t SymbolBlocks::TakeLowest(unsigned check_bits) {
   FreeBlocks& blocks = FreeOf(check_bits);
-  size_t word = 0;
+  size_t word = blocks.lowest;
   while (blocks.bitmap[word] == 0) ++word;
+  blocks.lowest = word;
   const auto index = static_cast<uint32_t>(word * 64 + std::countr_zero(blocks.bitmap[word]));
   blocks.bitmap[word] &= blocks.bitmap[word] - 1;
   --blocks.count;

@@ -77,6 +77,7 @@ class SymbolBlocks {
   struct FreeBlocks {
     std::vector<uint64_t> bitmap;
     uint32_t count = 0;
+    size_t lowest = 0;  // no free block in the words below
   };
   FreeBlocks& FreeOf(unsigned check_bits) { return free_[check_bits - check_bits_min_]; }
   void MarkFree(uint32_t first, unsigned check_bits);

@@ -186,7 +186,7 @@ TEST_SUITE("storage") {
       return made.error;
     };
     CHECK(error([](StoreConfig&) {}).empty());
-    CHECK(error([](StoreConfig& c) { c.memory_bytes = 1000; }).find("1 MB") != std::string::npos);
+    CHECK(error([](StoreConfig& c) { c.memory_bytes = 1000; }).find("2 MB") != std::string::npos);
     CHECK(error([](StoreConfig& c) { c.num_slabs = 3; }).find("power of two") != std::string::npos);
     CHECK(error([](StoreConfig& c) { c.front_share = 2; }).find("between 0 and 1") !=
           std::string::npos);

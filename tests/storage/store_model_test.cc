@@ -302,12 +302,15 @@ class ModelTest {
       Resync(key);
       return;
     }
+    // A plus sign before and spaces after the digits are no matter, as in memcached; "++1" and "1+"
+    // are no numbers.
     std::string digits = entry->value;
     while (digits.ends_with(' ')) digits.pop_back();
+    if (digits.starts_with('+')) digits.erase(0, 1);
     uint64_t number = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    const bool numeric =
-        !digits.empty() && error == std::errc() && end == digits.data() + digits.size();
+    const bool numeric = !digits.empty() && error == std::errc() &&
+                         (end == digits.data() + digits.size() || *end == ' ');
     if (!numeric) {
       Expect(result.status == StoreStatus::kNotNumber || !exact_);
       return;
