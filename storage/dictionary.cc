@@ -58,6 +58,9 @@ Dictionary::Dictionary(const DictionaryConfig& config, const HashSecret& secret,
     assert(block && block->first == (id + 1) << config.layout.check_bits);
   }
   hidden_.reserve(kHiddenMax);
+  fixed_bytes_ = sizeof(*this) + id_blocks_.memory_bytes() + blocks_.memory_bytes() +
+                 codes_in_use_.memory_bytes() + hidden_.capacity() * sizeof(uint32_t) +
+                 sketch_.memory_bytes();
   if (!RebuildIndex(std::min<uint64_t>(kIndexCapacityMin, codes_max()))) throw std::bad_alloc();
 }
 
@@ -384,10 +387,8 @@ double Dictionary::match() const {
 }
 
 uint64_t Dictionary::memory_bytes() const {
-  return sizeof(*this) + id_blocks_.memory_bytes() + blocks_.memory_bytes() +
-         values_.capacity() * sizeof(Value) + codes_.capacity() * sizeof(CodeEntry) +
-         codes_in_use_.memory_bytes() + index_->memory_bytes() +
-         hidden_.capacity() * sizeof(uint32_t) + sketch_.memory_bytes();
+  return fixed_bytes_ + values_.capacity() * sizeof(Value) + codes_.capacity() * sizeof(CodeEntry) +
+         index_->memory_bytes();
 }
 
 }  // namespace kbf

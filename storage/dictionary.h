@@ -178,6 +178,7 @@ class Dictionary {
   BlobPool& pool_;
   const uint32_t num_units_;  // 2^(b-c), the reserved one included
   SymbolBlocks id_blocks_;    // of the s-kBF: id i owns unit i + 1, used or not
+  uint64_t fixed_bytes_ = 0;  // of what never grows
 
   // under the slab's lock
   SymbolBlocks blocks_;

@@ -20,7 +20,10 @@ class KbfFilter final : public Filter {
     return kbf_.Update(key, blocks, block, kbf_.strong_evidence_bits());
   }
   KbfStatus Delete(const KeyHash& key, const SymbolBlocks& blocks) override {
-    return kbf_.Delete(key, blocks, kbf_.strong_evidence_bits());
+    const QueryResult found = kbf_.Query(key, blocks);
+    if (found.outcome == Outcome::kAbsent) return KbfStatus::kAbsent;
+    if (found.outcome == Outcome::kUndecodable) return KbfStatus::kUndecodable;
+    return IsStrong(found) ? kbf_.DeleteSymbol(key, found.symbol) : KbfStatus::kWeakEvidence;
   }
   KbfStatus Join(const Filter& other) override {
     const auto* kbf = dynamic_cast<const KbfFilter*>(&other);
@@ -29,7 +32,9 @@ class KbfFilter final : public Filter {
   KbfStatus Compress() override { return kbf_.Compress(); }
 
   bool IsStrong(const QueryResult& result) const override {
-    return result.evidence_bits >= static_cast<float>(kbf_.strong_evidence_bits());
+    // Never more than kStrongEvidenceBits is asked for; the exact figure costs six logarithms.
+    return result.evidence_bits >= static_cast<float>(kStrongEvidenceBits) ||
+           result.evidence_bits >= static_cast<float>(kbf_.strong_evidence_bits());
   }
   uint64_t size() const override { return kbf_.size(); }
   uint64_t capacity() const override { return kbf_.capacity(); }

@@ -153,7 +153,9 @@ Item* Front::NextCold(unsigned examine_max) {
     const uint64_t bucket = BucketAt(hand_);
     const uint64_t end = EndOf(bucket);
     // Buckets in this order are nowhere near each other.
-    __builtin_prefetch(At(BucketAt(end)).head());
+    const uint64_t after = BucketAt(end);
+    __builtin_prefetch(At(after).head());
+    __builtin_prefetch(&At(BucketAt(EndOf(after))));
     for (Item* item = At(bucket).head(); item != nullptr; item = item->next()) {
       if (item->Bits(Item::kRound, 1) == round_) continue;
       if (examine_max-- == 0) return nullptr;

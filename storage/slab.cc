@@ -10,6 +10,7 @@ namespace {
 
 // Cold items leave together, so that their cache misses overlap.
 constexpr unsigned kBatch = 32;
+constexpr double kDemotionSlackBytes = 4096;
 constexpr unsigned kEffortMin = 2;
 constexpr unsigned kEffortMax = 128;
 // Values of the dictionary may take this part of the memory, in all slabs together.
@@ -102,7 +103,9 @@ void Slab::MakeRoom(uint32_t now) {
     old_hits_ /= 2;
   }
   if (flushes_unswept_ > 0) (void)SweepFlushed(kSweepBucketsPerWrite, now);
-  if (static_cast<double>(front_.bytes()) > config_.front_share * static_cast<double>(Budget()))
+  // A batch at a time: the cache misses of one demotion hide behind those of the others.
+  const double target = config_.front_share * static_cast<double>(Budget());
+  if (static_cast<double>(front_.bytes()) > target + std::min(kDemotionSlackBytes, target / 32))
     DemoteCold(now);
   if (!config_.evictions) return;
   for (unsigned i = 0; i < kEvictionsMax && memory_bytes() > Budget(); ++i) {
