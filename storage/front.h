@@ -237,6 +237,7 @@ class Front {
   static uint64_t Reverse(uint64_t word);
   uint64_t BucketAt(uint64_t position) const { return BucketOf(Reverse(position)); }
   uint64_t EndOf(uint64_t bucket) const {
+    assert(base_ != 0);
     const bool split = bucket >= base_ || bucket < num_buckets_ - base_;
     const unsigned bits = static_cast<unsigned>(std::countr_zero(base_)) + split;
     return Reverse(bucket) + (uint64_t{1} << (64 - bits));
