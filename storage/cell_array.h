@@ -4,7 +4,7 @@
 //
 // Requires:  nothing; movable, not copyable.
 // Costs:     allocated_bytes(): the bytes asked for, rounded up to a cache line, or to whole pages
-// from 1 MiB on.
+//            from 1 MiB on.
 #pragma once
 
 #include <cstddef>

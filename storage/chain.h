@@ -3,18 +3,17 @@
 // values; codes of the dictionary stand for those.
 //
 // Promises:  a key that was Inserted is found until it is Removed, its filter is dropped, or its
-// deadline passes, but for the
-//            errors of PredictErrors. After Remove it is never found again, whatever happens to the
-//            filter: cells are changed only on strong evidence, and where that is lacking a
-//            tombstone hides the key. Nothing is found at or after its deadline. Where two filters
-//            give different answers there is none.
+//            deadline passes, but for the errors of PredictErrors. After Remove it is never found
+//            again, whatever happens to the filter: cells are changed only on strong evidence, and
+//            where that is lacking a tombstone hides the key. Nothing is found at or after its
+//            deadline. Where two filters give different answers there is none.
 // Requires:  its owner's lock; `now` never goes back. Insert a key only after Remove of the same
-// key. Costs:     filter cells, 2·G bytes per 1.6 keys of one filter for the locator (G = 8, 16,
-// 32, 64 columns), 16 to 32 bytes per
-//            tombstone. Every call does a bounded amount of work; dropping, joining and compressing
-//            one filter are the longest.
+//            key.
+// Costs:     filter cells, 2·G bytes per 1.6 keys of one filter for the locator (G = 8, 16, 32, 64
+//            columns), 16 to 32 bytes per tombstone. Every call does a bounded amount of work;
+//            dropping, joining and compressing one filter are the longest.
 //
-// Expiry (DESIGN §5): a filter has one deadline for all its keys. A key that expires at E, R
+// Expiry: a filter has one deadline for all its keys. A key that expires at E, R
 // seconds from now, may go into any filter with a deadline in [E - R/4, E]: early by at most a
 // quarter of what remained, never late, and no bits per key. New deadlines are multiples of the
 // largest power of two <= R/4, so that different TTLs meet in the same filters.

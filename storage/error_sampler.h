@@ -1,11 +1,12 @@
-// ErrorSampler measures a chain's errors while it runs (DESIGN §7): it remembers a small random
+// ErrorSampler measures a chain's errors while it runs: it remembers a small random
 // sample of the keys that went into the chain, by hash, and what they should hold; asked again
 // later, they show false negatives and wrong values. Random hashes that no key has show false
 // positives.
 //
 // Promises:  unbiased: whether a key is sampled depends on its hash alone. A key that left the
-// chain is no error. Costs:     32 bytes per sample, at most kSamplesMax; Add and Remove are a bit
-// test for keys that are not sampled.
+//            chain is no error.
+// Costs:     32 bytes per sample, at most kSamplesMax; Add and Remove are a bit test for keys that
+//            are not sampled.
 #pragma once
 
 #include <cstdint>

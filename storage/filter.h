@@ -2,7 +2,8 @@
 // that another engine can stand behind the same chain. CREATE is the FilterMaker.
 //
 // Requires:  all filters of a chain come from one maker; one writer, or any number of readers (the
-// slab's lock). Costs:     one virtual call per operation, against two or more cache misses.
+//            slab's lock).
+// Costs:     one virtual call per operation, against two or more cache misses.
 #pragma once
 
 #include <cstdint>

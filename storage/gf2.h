@@ -3,16 +3,15 @@
 // Elements are b-bit integers, addition is XOR. Two fields with the same members, chosen by
 // template parameter:
 //   TableField         b <= 16: logarithms and tables, 2^b entries each (160 KB at b = 14)
-//   WideField<Clmul>   any b: carry-less multiplication, small tables only (at most 140 KB, at b =
-//   30); with b as a second
-//                      template argument the reduction is shifts and XORs known at compile time
+//   WideField<Clmul>   any b: carry-less multiplication, small tables only (140 KB at b = 30);
+//                      with b as a second template argument it reduces by shifts and XORs
 // Both use the same polynomial for the same b, so they give the same answers;
 // tests/storage/gf2_test.cc compares them. `Clmul` is HardwareClmul where the translation unit is
 // compiled for a CPU that has the instruction, else PortableClmul.
 //
 // Requires:  operands are below 2^b. Fields are handles to constant tables; copy them freely.
 // Costs:     Multiply is three look-ups, or three carry-less multiplications; see
-// bench/kbf_bench.cc for nanoseconds.
+//            bench/kbf_bench.cc for nanoseconds.
 #pragma once
 
 #include <array>

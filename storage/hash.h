@@ -2,23 +2,21 @@
 // checks a key is derived from it. It is not a cryptographic hash.
 //
 // Promises:  under a random secret, fingerprints of different keys collide with chance about
-// 2^-128, and a client that
-//            does not know the secret cannot construct keys that share cells. Derived streams are
-//            independent of each other for all uses here (tests/storage/hash_test.cc measures
-//            that).
+//            2^-128, and a client that does not know the secret cannot construct keys that share
+//            cells. Derived streams are independent of each other for all uses here
+//            (tests/storage/hash_test.cc measures that).
 // Requires:  nothing; all functions are pure and thread-safe.
 // Costs:     one XXH3-128 pass over the key; a stream is three multiplications.
 // Departs:   the papers ask for k independent hash functions (000 §3.4). We hash once and remix (lo
-// + i*hi) per stream:
-//            plain double hashing, without the remix, multiplied the false positives of small
-//            filters by four.
+//            + i*hi) per stream: plain double hashing, without the remix, multiplied the false
+//            positives of small filters by four.
 //
 // Streams:   0 … kPositionStreams-1   cell positions
 //            kCheckStream             the key's choice inside a symbol block
 //            kLocatorStream           lines and bits of the locator
 //            kSlabStream              the slab of the store
-//            19, 20                   buckets of the front (front.h), the error sample
-//            (error_sampler.h)
+//            19                       buckets of the front (front.h)
+//            20                       the error sample (error_sampler.h)
 #pragma once
 
 #include <array>

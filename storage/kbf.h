@@ -6,23 +6,19 @@
 // meet there.
 //
 // Promises:  QUERY has three answers. For a stored key it finds its symbol or says undecodable,
-// never another symbol, as
-//            long as every change was made to a key that the filter held (tests: wrong = 0). A
-//            stranger is found with chance `false_positive`, a stored key is not found with chance
-//            `false_negative`: PredictErrors in maths.h. `evidence_bits` is the base-2 logarithm of
-//            how much likelier the cells are if the key is stored than if it is not; reading needs
-//            little, changing cells needs kStrongEvidenceBits.
+//            never another symbol, as long as every change was made to a key that the filter held
+//            (tests: wrong = 0). A stranger is found with chance `false_positive`, a stored key is
+//            not found with chance `false_negative`: PredictErrors in maths.h. `evidence_bits` is
+//            the base-2 logarithm of how much likelier the cells are if the key is stored than if
+//            it is not; reading needs little, changing cells needs strong_evidence_bits().
 // Requires:  one writer, or any number of readers. All filters of one chain share layout, secret
-// and SymbolBlocks.
-//            INSERT a key only while it is not stored (a second INSERT superimposes a second
-//            entry).
+//            and SymbolBlocks. INSERT a key only while it is not stored (a second INSERT
+//            superimposes a second entry).
 // Costs:     CellBytes·k/λ bytes per key at capacity (21.8 with the default plan), k cache lines
-// per operation (g where
-//            partitioned). Allocates in Create and Compress only.
+//            per operation (g where partitioned). Allocates in Create and Compress only.
 // Departs:   from 000 §3.4-3.5: check bits inside the symbol, algebraic decoding instead of scans,
-// all k cells must agree,
-//            and counters that reach 15 stick there (their cell is never decoded or decremented
-//            again).
+//            all k cells must agree, and counters that reach 15 stick there (their cell is never
+//            decoded or decremented again).
 #pragma once
 
 #include <array>

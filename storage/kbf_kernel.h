@@ -3,8 +3,8 @@
 // room.
 //
 // Promises:  all kernels for one layout give the same answers bit for bit
-// (tests/storage/kbf_test.cc). Requires:  the view outlives the call; results has room for all
-// keys.
+//            (tests/storage/kbf_test.cc).
+// Requires:  the view outlives the call; results has room for all keys.
 #pragma once
 
 #include <array>

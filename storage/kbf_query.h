@@ -1,6 +1,6 @@
 // The query loop as a template over cell type and code; included by the kernels' .cc files only.
 //
-// Follows DESIGN §3, QUERY: any empty cell -> absent; candidates from the cell with the fewest
+// QUERY: any empty cell -> absent; candidates from the cell with the fewest
 // entries; every cell that can be checked must agree; one candidate left -> found. Checking goes
 // from the cheapest cell to the dearest and leaves out the dear ones once the evidence is
 // convincing: a stranger gets that far with chance 2^-24.

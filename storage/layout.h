@@ -2,12 +2,11 @@
 // value: the planner chooses it, the filter is built from it, the formulas of maths.h predict its
 // errors.
 //
-//   kPair32    |cnt 4| x³ 14 | x 14 |                    XOR of encodings (x, x³): up to two are
-//   told apart kPair64    |cnt 4| x³ 30 | x 30 |                    the same with room for many
-//   more values kTriple64  |cnt 4| x⁵ 20 | x³ 20 | x 20 |            (x, x³, x⁵): up to three are
-//   told apart
+//   kPair32    |cnt 4| x³ 14 | x 14 |           XOR of encodings (x, x³): tells two apart
+//   kPair64    |cnt 4| x³ 30 | x 30 |           the same, with room for many more values
+//   kTriple64  |cnt 4| x⁵ 20 | x³ 20 | x 20 |   (x, x³, x⁵): tells three apart
 //
-// A symbol x is what one key contributes to its cells; `symbol_bits` is b of DESIGN §3. Fewer
+// A symbol x is what one key contributes to its cells; `symbol_bits` is b in formulas. Fewer
 // symbol bits than shown are legal and leave the bits above unused.
 #pragma once
 

@@ -2,13 +2,11 @@
 // figures call these.
 //
 // Papers' side (000 §3.2, §4; 001 §IV): lower bound of encodings, p-capacity, P_n(ρ), global
-// decodability. Our side: the error rates of a filter with check bits (DESIGN §3), refined in two
-// ways, because the filter is:
-//   - t is 2 or 3 encodings per decodable cell instead of always 2;
-//   - a cell with t+1 entries is no longer ignored: after taking the candidate out, the rest must
-//   be an XOR of t
-//     encodings, which a random cell is with chance 1/t!. That halves (pairs) or divides by six
-//     (triples) what a wrong candidate survives, cell by cell.
+// decodability. Our side: the error rates of a filter whose symbols carry check bits.
+//   - A cell decodes with up to t entries, t = 2 or 3.
+//   - A cell with t+1 entries is still asked: after taking the candidate out, the rest must be an
+//     XOR of t encodings, which a random word is with chance 1/t!. That halves (pairs) or divides
+//     by six (triples) the chance of a wrong candidate to survive, cell by cell.
 //
 // Notation: λ = nk/m mean entries per cell; a cell of a stored key holds `others` ~ Poisson(λ); a
 // stranger's cell holds j ~ Poisson(λ). γ (`match`) is the chance that a random stored symbol is
@@ -16,10 +14,9 @@
 // 2^-c, 2^-c where all blocks have c check bits.
 //
 // Accuracy:  within 5σ of simulation on filters of 500 keys and more
-// (tests/storage/kbf_errors_test.cc).
-//            Line-partitioned layouts: not below simulation, and above it by less than a factor of
-//            two, because cells of one line take keys from each other and are not all full at once
-//            (tests/storage/maths_test.cc).
+//            (tests/storage/kbf_errors_test.cc). Line-partitioned layouts: not below simulation,
+//            and above it by less than a factor of two, because cells of one line take keys from
+//            each other and are not all full at once (tests/storage/maths_test.cc).
 #pragma once
 
 #include <cstdint>
@@ -82,7 +79,7 @@ double AgreeBits(const KbfLayout& layout, double lambda, double row_units);
 // Two agreeing cells of three, in filters of 32 K keys with 8 check bits.
 inline constexpr double kStrongEvidenceBits = 24;
 
-// Evidence that a change of cells asks for (DESIGN §5): kStrongEvidenceBits, or in filters too
+// Evidence that a change of cells asks for: kStrongEvidenceBits, or in filters too
 // small for that what two agreeing lines show: c + AgreeBits, log2(t+1) for each cell that does not
 // decode, log2(1/λ) for every cell.
 double StrongEvidenceBits(const KbfLayout& layout, double lambda, double row_units);

@@ -6,9 +6,10 @@
 //            budgets, and `weak` to kPlanWeakMax, at its load and at every smaller one. How far
 //            they can be off, maths.h says. MakePlan returns a plan or one sentence that says what
 //            to change; nothing throws or aborts, whatever numbers come in.
-// Requires:  values in blocks of the planned check bits or larger (DESIGN §3), so that γ = 2^-c.
-// Costs:     30 ms: about 75 candidates, 30 predictions each. For start-up and tools, not requests.
-// Departs:   000 §4 takes λ = ln 2 and k from the false-positive rate alone (PaperPlan below). We
+// Requires:  values in blocks of the planned check bits or larger (symbol_blocks.h), so that γ =
+// 2^-c. Costs:     30 ms: about 75 candidates, 30 predictions each. For start-up and tools, not
+// requests. Departs:   000 §4 takes λ = ln 2 and k from the false-positive rate alone (PaperPlan
+// below). We
 //            take the largest λ that meets both budgets, over all layouts: by default 21.8 bytes
 //            per key instead of 57.7, paid for with 1e-3 false negatives where the papers have
 //            none.
@@ -43,7 +44,8 @@ inline constexpr unsigned kPlanHashesMin = 2;
 inline constexpr unsigned kPlanHashesMax = 10;
 inline constexpr double kPlanLoadMin = 0.01;
 inline constexpr double kPlanLoadMax = 3;
-// 2 is the fewest that DESIGN §3 measured; beyond 16, γ < 2e-5 no longer shows in either budget.
+// With fewer than 2, strangers are hardly told apart; beyond 16, γ < 2e-5 no longer shows in either
+// budget.
 inline constexpr unsigned kPlanCheckBitsMin = 2;
 inline constexpr unsigned kPlanCheckBitsMax = 16;
 // kPair64 with the fewest check bits. One unit of symbols is reserved, as symbol 0 is no symbol.
@@ -52,7 +54,7 @@ inline constexpr uint64_t kPlanValuesMax =
 inline constexpr uint64_t kPlanKeysMax = uint64_t{1} << 48;
 
 struct PlanRequest {
-  double false_negative = 2e-3;  // budgets, DESIGN §1
+  double false_negative = 2e-3;  // budgets
   double false_positive = 2e-5;
   uint64_t distinct_values = 3000;
 };

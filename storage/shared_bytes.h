@@ -3,7 +3,8 @@
 // changes, because the bytes of a value never do.
 //
 // Promises:  the count of references cannot overflow in practice: 2^32 replies do not fit in
-// memory. Requires:  the first member of the structure is SharedHeader; it needs no destructor.
+//            memory.
+// Requires:  the first member of the structure is SharedHeader; it needs no destructor.
 // Costs:     4 bytes; taking and dropping a reference are one atomic addition each.
 #pragma once
 

@@ -2,18 +2,16 @@
 // dictionary of values, and the rules that move keys between them. Store is the class to use; a
 // slab is its unit of locking (and, later, of migration).
 //
-// Promises:  memcached's semantics (DESIGN §1): exact while the data fit the front; in the chain,
-// misses, false positives and
-//            wrong values within the planned rates. Never an expired, flushed, deleted or
-//            overwritten value: every way out of the front is Leave(), which first removes or hides
-//            what the chain holds of the key.
+// Promises:  memcached's semantics: exact while the data fit the front; in the chain, misses, false
+//            positives and wrong values within the planned rates. Never an expired, flushed,
+//            deleted or overwritten value: every way out of the front is Leave(), which first
+//            removes or hides what the chain holds of the key.
 // Requires:  keys of this slab only, with their hashes; `now` in seconds, never going back, at
-// least 2. Thread-safe: every
-//            public method takes the one lock, Reader holds it over several reads.
+//            least 2. Thread-safe: every public method takes the one lock, Reader holds it over
+//            several reads.
 // Costs:     no more memory than `memory_bytes`, all of it counted: front, cells, locator,
-// dictionary, tombstones. Work per
-//            call is bounded; the longest steps are opening, dropping, joining or compressing one
-//            filter.
+//            dictionary, tombstones. Work per call is bounded; the longest steps are opening,
+//            dropping, joining or compressing one filter.
 #pragma once
 
 #include <algorithm>

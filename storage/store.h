@@ -5,18 +5,16 @@
 // soon evict go on living in a chain of key-value Bloom filters, which keep no keys and each
 // distinct value once, wherever values repeat.
 //
-// Promises:  exact while the data fit the front. In the chain (DESIGN §1): a stored key misses with
-// chance `false_negative` at
-//            most, a stranger is found with chance `false_positive`, both as planned; never an
-//            expired, flushed, deleted or overwritten value, never bytes that nobody stored.
-//            Everything that the store allocates fits `memory_bytes`.
+// Promises:  exact while the data fit the front. In the chain: a stored key misses with chance
+//            `false_negative` at most, a stranger is found with chance `false_positive`, both as
+//            planned; never an expired, flushed, deleted or overwritten value, never bytes that
+//            nobody stored. Everything that the store allocates fits `memory_bytes`.
 // Requires:  times in seconds of one clock that never goes back and starts at 2 or later; an expiry
-// of 0 is never, one of
-//            kExpiredAlways has passed. Thread-safe; each operation takes one lock. Somebody calls
-//            Maintain now and then.
-// Costs:     about 38 bytes besides key and value per item in the front, about 25 in all per key in
-// the chain.
-//            See bench/results/store_bench.tsv.
+//            of 0 is never, one of kExpiredAlways has passed. Thread-safe; each operation takes one
+//            lock. Somebody calls Maintain now and then.
+// Costs:     38 bytes besides key and value per item in the front, before rounding to the
+//            allocator's size classes; about 26 bytes in all per key in the chain. Rates are in
+//            bench/results/store_bench.tsv.
 #pragma once
 
 #include <atomic>

@@ -2,22 +2,19 @@
 // key's check bits choose one of them. It is a prefix code kept by a buddy allocator; it knows
 // values only as numbers.
 //
-//   symbol (b bits)  = | block number: which value | check bits: which key |        c differs from
-//   block to block
+//   symbol, b bits:  | block: which value, b - c | check: which key, c |   c differs by block
 //
 // Promises:  Find(symbol) gives the one block that holds it. Blocks never overlap. Symbol 0 is
-// never handed out: the first
-//            unit of 2^check_bits symbols stays reserved, so one block gets at most half of all
-//            symbols.
+//            never handed out: the first unit of 2^check_bits symbols stays reserved, so one block
+//            gets at most half of all symbols.
 // Requires:  one writer; readers see a constant object (the slab's lock).
 // Costs:     8 bytes and 2 bits per unit (33 KB at 4,096 units); Find is one look-up; Allocate
-// scans a bitmap of free blocks,
-//            at most one bit per unit; Free is O(log units); both write the block's units.
+//            scans a bitmap of free blocks, at most one bit per unit; Free is O(log units); both
+//            write the block's units.
 // Why:       two keys of one value no longer cancel in a cell, and strangers are told apart even
-// where nearly all keys have
-//            the same value, provided that a frequent value's block is as large as its share
-//            (DESIGN §3; measured with equal blocks: FP 6e-6 at 3,000 even values, but 8e-4 with
-//            one value).
+//            where nearly all keys have the same value, provided that a frequent value's block is
+//            as large as its share (with 4 symbols for every value, 3,000 even values gave 6e-6
+//            false positives, but a single one 8e-4).
 #pragma once
 
 #include <cstdint>

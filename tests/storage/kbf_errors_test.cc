@@ -1,6 +1,6 @@
-// The error contract of one filter, measured: every bound of DESIGN §1 and every closed form of
-// maths.h that the planner relies on. Seeds are fixed; `make soak` (KBF_SOAK set) runs more of
-// them.
+// The error contract of one filter, measured: every bound that the README promises and every closed
+// form of maths.h that the planner relies on. Seeds are fixed; `make soak` (KBF_SOAK set) runs more
+// of them.
 #include <doctest/doctest.h>
 
 #include <cmath>
