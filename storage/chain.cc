@@ -9,7 +9,7 @@ namespace kbf {
 namespace {
 
 // Blocks of the locator that one background step goes through: 0.1 ms at 128 bytes each
-// (bench/store_bench.cc).
+// (locator.h, kStepBlocks).
 constexpr uint64_t kBlocksPerStep = 4096;
 // Blocks that each Insert pays towards clearing and widening: a filter's worth of inserts does the
 // whole array four times.

@@ -12,7 +12,7 @@ namespace {
 // little.
 constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
 constexpr unsigned kSlabsMin = 1;
-// Keys per filter: joining or compressing one is a step of about 0.2 ms.
+// Keys per filter: joining or compressing one is a single background step.
 constexpr uint64_t kFilterKeysMax = 32768;
 constexpr uint64_t kFilterKeysMin = 2048;
 // A slab's memory holds about this many filters.
