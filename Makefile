@@ -14,7 +14,7 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
-PACKAGES_BUILD := g++ autoconf pkg-config libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev
+PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
 INSTALL_PACKAGES := tools/install-packages
@@ -56,22 +56,29 @@ COMPILE = $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP
 # ---- sources: one wildcard per room --------------------------------------------------------------------------------
 
 STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc)
+PROTOCOL_SRC := $(wildcard protocol/*.cc)
+SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc))
+LOAD_SRC := $(wildcard tools/kbfload/*.cc)
 TOOL_SRC := $(wildcard tools/*.cc)
 TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc)
 BENCH_SRC := $(wildcard bench/*.cc)
-HEADERS := $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h tools/*.h tests/*.h tests/*/*.h bench/*.h)
+HEADERS := $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h bench/*.h)
 PUBLIC_HEADERS := $(wildcard storage/*.h storage/paper/*.h)
 
 objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
 STORAGE_OBJ := $(call objects,$(STORAGE_SRC))
-ALL_OBJ := $(call objects,$(STORAGE_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) docs/example.cc)
+PROTOCOL_OBJ := $(call objects,$(PROTOCOL_SRC))
+SERVER_OBJ := $(call objects,$(SERVER_SRC))
+LOAD_OBJ := $(call objects,$(LOAD_SRC))
+ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) docs/example.cc
+ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
 .PHONY: all serve check check-unit check-layers check-headers bench install uninstall dist asan ubsan tsan \
         sanitizer-run format check-format lint clean distclean help soak
 .SECONDARY:
 
-all: $(BUILD)/libkbf.a $(BUILD)/kbf.pc $(BUILD)/kbfplan
+all: $(BUILD)/libkbf.a $(BUILD)/kbf.pc $(BUILD)/kbfcached $(BUILD)/kbfplan
 
 $(BUILD)/%.o: %.cc config.h
 	@mkdir -p $(@D)
@@ -91,11 +98,14 @@ $(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
 
 LINK = $(CXX) $(CXXFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(ALLOC_LIBS)
 
+$(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
+	$(LINK) $(EVENT_LIBS)
+
 $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/libkbf.a
 	$(LINK)
 
-$(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(BUILD)/libkbf.a
-	$(LINK)
+$(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(BUILD)/libkbf.a
+	$(LINK) $(EVENT_LIBS)
 
 $(BUILD)/docs/example: $(BUILD)/docs/example.o $(BUILD)/libkbf.a
 	$(LINK)
@@ -107,8 +117,9 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
 
 # ---- running and checking ------------------------------------------------------------------------------------------
 
+# ARGS='-m 2048 -v' passes options on.
 serve: all
-	@echo 'kbfcached: the server does not exist yet; $(BUILD)/kbfplan, the sizing calculator, does: try $(BUILD)/kbfplan --help'
+	@tools/serve $(BUILD) $(ARGS)
 
 # tests/run prints one line per step and ends with "N passed, M failed".
 check: all $(BUILD)/tests/unit $(BUILD)/docs/example
@@ -145,18 +156,19 @@ sanitizer-run: $(BUILD)/tests/unit $(BUILD)/docs/example
 	$(BUILD)/docs/example
 	$(BUILD)/tests/unit $(TEST_ARGS)
 
-SOURCES = $(STORAGE_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) $(HEADERS) docs/example.cc
+SOURCES = $(ALL_SRC) $(HEADERS)
 format:
 	@$(INSTALL_PACKAGES) 'to format' $(PACKAGES_FORMAT)
 	clang-format -i $(SOURCES)
 check-format:
 	@$(INSTALL_PACKAGES) 'to check the format' $(PACKAGES_FORMAT)
 	@clang-format --dry-run -Werror $(SOURCES) && echo 'the format is clean'
+LINT_SRC = $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(TOOL_SRC)
 lint: config.h
 	@$(INSTALL_PACKAGES) 'to lint' $(PACKAGES_LINT)
-	clang-tidy --quiet $(STORAGE_SRC) $(TOOL_SRC) -- -std=c++20 $(CPPFLAGS) $(CLMUL_FLAGS)
+	clang-tidy --quiet $(LINT_SRC) -- -std=c++20 $(CPPFLAGS) $(CLMUL_FLAGS)
 	cppcheck --quiet --std=c++20 --language=c++ --inline-suppr --error-exitcode=1 \
-	  --enable=warning,performance,portability --suppress=missingIncludeSystem -I. $(STORAGE_SRC) $(TOOL_SRC)
+	  --enable=warning,performance,portability --suppress=missingIncludeSystem -I. $(LINT_SRC)
 
 # ---- installing ----------------------------------------------------------------------------------------------------
 

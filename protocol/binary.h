@@ -1,0 +1,50 @@
+// The binary protocol: 24-byte headers, fixed fields. See request.h for the contract.
+//
+//   byte   0      1       2..3   4       5          6..7            8..11  12..15  16..23
+//          magic  opcode  key    extras  data type  vbucket/status  body   opaque  cas
+//
+// The body is extras, key and value, in this order, and "body" counts all three. All numbers are
+// big-endian. Data type and vbucket are ignored.
+//
+// Promises:  every length is checked against every other before it is used; a header that
+//            contradicts itself is answered and, where the next header cannot be found any more,
+//            the connection is closed (Request::close). What the header alone decides is decided
+//            without waiting for the body. Quiet requests hide success and misses of reads; every
+//            error is shown.
+// Departs:   memcached 1.6.18 loses its place behind an unknown command with a key or extras,
+//            behind TOUCH, GAT and STAT with bytes after the key, and behind bodies of 2 GiB and
+//            more. Here an unknown command's body is skipped as a whole, and the others are
+//            refused and hung up on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "protocol/request.h"
+
+namespace protocol {
+
+inline constexpr uint8_t kBinaryRequestMagic = 0x80;
+inline constexpr uint8_t kBinaryResponseMagic = 0x81;
+inline constexpr size_t kBinaryHeaderBytes = 24;
+
+// What the fields of a Request mean here:
+//   kGet       one key, in `key`: it may hold spaces, so `rest` stays empty. GAT and its kin have
+//              an exptime.
+//   kCas       SET, ADD or REPLACE with a cas number: memcached treats them alike. Where the
+//              value is too large they keep their own op, because such a SET drops the item.
+//   kStats     `rest` is the key.
+//   kFlushAll  exptime where one was sent.
+//   kAnswer    binary_status is the error; 0 is to hang up without a word (a wrong magic).
+// exptime is unsigned on this wire, so it is never negative.
+//
+// REQUIRES: bytes is not empty.
+ParseResult ParseBinary(std::span<char> bytes, const Limits& limits, Request* out);
+
+// The whole reply but for the value, to `out`, which has room for kHeadBytesMax. Zero bytes: say
+// nothing (quiet requests). The reply to a read or a touch shows flags and cas, to a write or to
+// arithmetic the new cas. To kStats it is a packet of key and value; without both, the end.
+Head FormatBinary(const Request& request, const Response& response, char* out);
+
+}  // namespace protocol

@@ -1,0 +1,102 @@
+// The client's side of the wire: frames for requests, and replies taken apart as they arrive; text,
+// meta and binary. It knows no sockets and remembers nothing: which reply belongs to which request
+// is the caller's business.
+//
+// Promises:  a framed request is one that the server's parsers (text.h, meta.h, binary.h) accept.
+//            Replies are the same however the bytes are split; "not yet" and "no reply of this
+//            wire" are different answers. Nothing outside the bytes given is read.
+// Requires:  key and value are written by the caller into the holes of a frame, so that they can be
+//            made in place. The views in a Reply point into the parsed bytes.
+// Costs:     no allocation. One pass over a reply's line; values are skipped, not read.
+//
+// Replies of a get: text sends any number of kValue and then kEnd. Meta and binary answer a single
+// get with kValue or kNotFound. A group of gets works alike everywhere: values of the keys that
+// hit, each with its key, then kEnd.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "protocol/request.h"
+
+namespace protocol {
+
+// What a client asks; fields that the op does not have are not sent.
+struct ClientRequest {
+  Op op = Op::kGet;  // kGet kSet kAdd kReplace kDelete kTouch kArithmetic kNoop kVersion kStats
+  uint32_t flags = 0;
+  uint32_t exptime = 0;
+  uint64_t delta = 1;      // kArithmetic: added to the number that is there
+  uint32_t opaque = 0;     // binary: comes back with the reply
+  size_t key_bytes = 0;    // kStats: may be 0
+  size_t value_bytes = 0;  // kSet kAdd kReplace
+};
+
+// Where the caller writes key and value, and where the next request goes.
+struct RequestFrame {
+  char* key = nullptr;
+  char* value = nullptr;
+  char* end = nullptr;
+};
+
+// No frame is longer than this, key and value aside.
+inline constexpr size_t kFrameBytesMax = 96;
+
+// REQUIRES: room for kFrameBytesMax + key_bytes + value_bytes; a key where the op has one.
+RequestFrame FrameRequest(Wire wire, const ClientRequest& request, char* out);
+
+// A group of gets in one request: Begin Key+ End. In text one line; elsewhere quiet gets, and a
+// noop that marks the end. Each call needs room for kFrameBytesMax, Key for its key also.
+char* FrameGetsBegin(Wire wire, char* out);
+RequestFrame FrameGetsKey(Wire wire, size_t key_bytes, uint32_t opaque, char* out);
+char* FrameGetsEnd(Wire wire, uint32_t opaque, char* out);
+
+enum class ReplyKind : uint8_t {
+  kValue,
+  kEnd,  // END, MN, NOOP; the end of statistics
+  kStored,
+  kDeleted,
+  kTouched,
+  kOk,      // HD, OK, RESET, and binary successes that have no name here
+  kNumber,  // of kArithmetic, where it is not sent as a value (meta)
+  kNotFound,
+  kNotStored,
+  kExists,
+  kStat,
+  kVersion,
+  kError,        // the server does not know the command
+  kClientError,  // the server says that the request is at fault
+  kServerError,  // … or that it is itself
+};
+
+struct Reply {
+  ReplyKind kind = ReplyKind::kError;
+  uint32_t flags = 0;
+  uint32_t opaque = 0;     // binary
+  uint64_t cas = 0;        // where it was sent
+  uint64_t number = 0;     // kNumber
+  std::string_view key;    // kValue where it was sent; kStat: the name
+  std::string_view value;  // kValue kStat kVersion
+  std::string_view text;   // errors: what the server says
+};
+
+enum class ReplyStatus : uint8_t {
+  kOk,        // *out holds one reply: drop `consumed` bytes
+  kNeedMore,  // good so far: call again when there are `needed` bytes or more
+  kBroken,    // no reply of this wire: nothing behind it can be trusted
+};
+
+struct [[nodiscard]] ReplyResult {
+  ReplyStatus status = ReplyStatus::kNeedMore;
+  size_t consumed = 0;
+  size_t needed = 0;
+};
+
+// Longer lines, and longer values than this, are taken for garbage.
+inline constexpr size_t kReplyLineBytesMax = 4096;
+inline constexpr uint64_t kReplyValueBytesMax = uint64_t{1} << 30;
+
+ReplyResult ParseReply(Wire wire, std::string_view bytes, Reply* out);
+
+}  // namespace protocol

@@ -1,0 +1,35 @@
+// ReplyWriter puts the pieces of a reply behind one another.
+//
+// Requires:  room for all of them: what a head can hold is bounded by kHeadBytesMax.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string_view>
+
+namespace protocol {
+
+class ReplyWriter {
+ public:
+  explicit ReplyWriter(char* out) : begin_(out), at_(out) {}
+
+  void Add(char c) { *at_++ = c; }
+  void Add(std::string_view text) { at_ += text.copy(at_, text.size()); }
+  template <class Integer>
+  void Number(Integer number) {
+    at_ = std::to_chars(at_, at_ + kNumberBytesMax, number).ptr;
+  }
+  // For what others write: Room, then Commit what was written.
+  char* Room() { return at_; }
+  void Commit(size_t bytes) { at_ += bytes; }
+
+  size_t bytes() const { return static_cast<size_t>(at_ - begin_); }
+
+ private:
+  static constexpr size_t kNumberBytesMax = 20;  // 2^64 - 1, or - 2^63
+
+  char* begin_;
+  char* at_;
+};
+
+}  // namespace protocol

@@ -1,0 +1,155 @@
+// A Request is one client command, whatever wire it came over, and a Response is what is to be said
+// about it: this room's front door. The parsers (text.h, meta.h, binary.h) turn bytes into
+// requests, the formatters turn responses into bytes. Neither reads a socket nor keeps an item.
+//
+// Promises:  every input gives the same requests however it is split into reads. "Not yet" and
+//            "wrong" are different answers. Nothing is read outside the bytes given, nothing is
+//            allocated. What cannot be obeyed becomes a request of op kAnswer, which holds the
+//            line to send: errors take the same road as replies.
+// Requires:  the views in a request point into the parsed bytes, and live as long as those do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace protocol {
+
+inline constexpr size_t kKeyBytesMax = 250;
+inline constexpr size_t kOpaqueBytesMax = 32;  // with the letter O
+
+enum class Wire : uint8_t { kText, kMeta, kBinary };
+
+enum class Op : uint8_t {
+  kGet,    // get gets gat gats, mg, GET and its kin; one or more keys
+  kTouch,  // touch, TOUCH
+  kSet,
+  kAdd,
+  kReplace,
+  kAppend,
+  kPrepend,
+  kCas,         // cas, ms with C; elsewhere the cas number stands beside another op
+  kArithmetic,  // incr decr, ma
+  kDelete,
+  kDebug,  // me
+  kFlushAll,
+  kStats,
+  kVersion,
+  kVerbosity,
+  kNoop,  // mn, NOOP
+  kQuit,
+  kShutdown,
+  kAnswer,  // the parser knows the reply: an error, or a command without effect
+};
+
+struct Request {
+  Op op = Op::kAnswer;
+  Wire wire = Wire::kText;
+  bool quiet = false;      // noreply, meta q, the Q opcodes
+  bool close = false;      // hang up once the reply is sent
+  bool too_large = false;  // the value is longer than any item: it is skipped, not in `value`
+
+  std::string_view key = {};    // the first, decoded
+  std::string_view value = {};  // of a write
+  // get: all its keys as they were sent, from the first byte of the first to the last of the last.
+  // stats: its arguments. kAnswer: the whole reply (text). kFlushAll, kShutdown: empty, or what is
+  // to be answered instead of obeying, unless an option forbids the command in the first place.
+  // meta: the flags as they were sent, which the reply repeats in the same order.
+  std::string_view rest = {};
+
+  uint32_t flags = 0;
+  std::optional<int64_t> exptime = {};  // as the client gave it: relative, absolute or negative
+  uint64_t cas = 0;                     // 0: none asked for
+  bool compare_cas = false;             // kCas, md with C: `cas` is asked for even where it is 0
+  bool with_cas = false;                // gets, gats: show the number
+
+  // kArithmetic
+  uint64_t delta = 1;
+  bool decrement = false;
+  std::optional<uint64_t> initial = {};  // create where there is none
+  int64_t initial_exptime = 0;
+
+  bool graceful = false;   // kShutdown
+  uint32_t verbosity = 0;  // kVerbosity
+
+  // meta: what the flags ask of the store; how to answer is read again from `rest`.
+  bool base64_key = false;
+  bool no_bump = false;                         // u
+  bool invalidate = false;                      // I
+  std::optional<int64_t> vivify_exptime = {};   // N of mg
+  std::optional<int64_t> recache_exptime = {};  // R of mg
+  bool wants_value = false;                     // v
+
+  // binary
+  uint8_t opcode = 0;
+  uint32_t opaque = 0;
+  uint16_t binary_status = 0;  // kAnswer: the error to send
+};
+
+enum class Status : uint8_t {
+  kOk,  // hit, stored, deleted, touched, done
+  kNotFound,
+  kNotStored,
+  kExists,
+  kTooLarge,
+  kNoMemory,
+  kNotNumber,
+  kNotAllowed,  // switched off by an option
+};
+
+// What there is to say. Fields that an op does not show are not read.
+struct Response {
+  Status status = Status::kOk;
+  bool fetched = false;
+  bool stale = false;     // X
+  bool win = false;       // W
+  bool win_sent = false;  // Z
+  uint32_t flags = 0;
+  bool created = false;  // mg, ma: by N
+  int64_t ttl = -1;      // seconds left, -1: for ever
+  // mg, ma: before T changed it, for a t that is sent in front of the T.
+  std::optional<int64_t> ttl_before = {};
+  uint32_t idle = 0;  // seconds since the last access
+  uint64_t cas = 0;
+  uint64_t number = 0;        // kArithmetic
+  std::string_view key = {};  // of the item read, decoded
+  std::string_view value = {};
+  // kVersion: the version. kNotAllowed: the whole line, with its end.
+  std::string_view text = {};
+  // mg, me: the item was stored under a base64 key. Where that is not known, the request decides.
+  std::optional<bool> base64_key = {};
+  // me
+  uint32_t item_class = 0;
+  uint64_t item_bytes = 0;
+};
+
+enum class ParseStatus : uint8_t {
+  kOk,        // *out holds one request (kAnswer where it was bad): drop `consumed` bytes
+  kNeedMore,  // good so far: call again when there are `needed` bytes or more
+  kSkip,      // no request, drop `consumed` bytes (empty input between commands)
+};
+
+struct [[nodiscard]] ParseResult {
+  ParseStatus status = ParseStatus::kNeedMore;
+  // May be more than there are: the rest of a refused value, to be thrown away as it arrives.
+  uint64_t consumed = 0;
+  uint64_t needed = 0;
+};
+
+struct Limits {
+  uint64_t value_bytes_max = 1 << 20;   // -I: no item with a longer value can fit
+  size_t line_bytes_max = 2048;         // memcached's
+  size_t multiget_bytes_max = 1 << 20;  // get gets gat gats
+};
+
+// The beginning of a reply. Then comes the value where `with_value` says so, and behind a value a
+// CRLF, except on the binary wire.
+struct Head {
+  size_t bytes = 0;
+  bool with_value = false;
+};
+// No head is longer.
+inline constexpr size_t kHeadBytesMax = 1024;
+
+}  // namespace protocol

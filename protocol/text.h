@@ -1,0 +1,33 @@
+// The text protocol: classic commands here, meta commands in meta.h, which this parser calls. Bytes
+// in, Request out; Response in, bytes out. See request.h for the contract.
+//
+// Promises:  what memcached 1.6.18 answers to good and bad lines, byte for byte, and the same bytes
+//            consumed: a line that cannot be understood does not take its value along, so the
+//            value is read as commands; a value that is refused for its size or its flags is.
+// Costs:     one pass to find the end of the line and one over the tokens. A line is at most 2,048
+//            bytes; only get, gets, gat and gats may be longer, up to 1 MiB, so that multigets fit.
+// Departs:   a line that is too long is answered before hanging up, and always; memcached only
+//            hangs up, and not where the end of the line arrives together with its beginning.
+//            A get with a key that is too long leaves the replies before it alone.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "protocol/request.h"
+#include "protocol/tokens.h"
+
+namespace protocol {
+
+// REQUIRES: bytes is not empty. The bytes of a base64 key are decoded in place, so bytes that gave
+// kOk are not to be parsed again.
+ParseResult ParseText(std::span<char> bytes, const Limits& limits, Request* out);
+
+// One key of a get, or the whole reply of any other classic command, to `out`, which has room for
+// kHeadBytesMax. A miss of a get is zero bytes: behind the last key the caller writes kEnd.
+// Statistics are not written here.
+Head FormatText(const Request& request, const Response& response, char* out);
+
+inline constexpr std::string_view kEnd = "END\r\n";
+
+}  // namespace protocol

@@ -1,0 +1,377 @@
+#include "src/dispatch.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <span>
+#include <string>
+
+#include "protocol/binary.h"
+#include "protocol/meta.h"
+#include "protocol/text.h"
+#include "src/log.h"
+#include "src/stats.h"
+#include "src/version.h"
+
+namespace server {
+namespace {
+
+using protocol::Op;
+using protocol::Request;
+using protocol::Response;
+using protocol::Status;
+using protocol::Wire;
+
+Status StatusOf(kbf::StoreStatus status) {
+  switch (status) {
+    case kbf::StoreStatus::kOk:
+      return Status::kOk;
+    case kbf::StoreStatus::kNotStored:
+      return Status::kNotStored;
+    case kbf::StoreStatus::kExists:
+      return Status::kExists;
+    case kbf::StoreStatus::kNotFound:
+      return Status::kNotFound;
+    case kbf::StoreStatus::kTooLarge:
+      return Status::kTooLarge;
+    case kbf::StoreStatus::kNoMemory:
+      return Status::kNoMemory;
+    case kbf::StoreStatus::kNotNumber:
+      return Status::kNotNumber;
+    case kbf::StoreStatus::kBadKey:
+      return Status::kNotFound;  // the parsers let none pass
+  }
+  return Status::kNotFound;
+}
+
+kbf::WriteMode ModeOf(Op op) {
+  switch (op) {
+    case Op::kAdd:
+      return kbf::WriteMode::kAdd;
+    case Op::kReplace:
+      return kbf::WriteMode::kReplace;
+    case Op::kAppend:
+      return kbf::WriteMode::kAppend;
+    case Op::kPrepend:
+      return kbf::WriteMode::kPrepend;
+    case Op::kCas:
+      return kbf::WriteMode::kCas;
+    default:
+      return kbf::WriteMode::kSet;
+  }
+}
+
+bool AsksOnlyForTheValue(const Request& request) {
+  return !request.exptime && !request.vivify_exptime && !request.recache_exptime &&
+         !request.no_bump;
+}
+
+int64_t TimeToLive(uint32_t expires, uint32_t now) {
+  return expires == 0 ? -1 : static_cast<int64_t>(expires) - now;
+}
+
+Response ResponseOf(std::string_view key, const kbf::Reading& reading, uint32_t now) {
+  Response response;
+  response.fetched = reading.fetched;
+  response.stale = reading.stale;
+  response.win = reading.win;
+  response.win_sent = reading.win_sent;
+  response.flags = reading.flags;
+  response.ttl = TimeToLive(reading.expires, now);
+  response.idle = now - reading.last_access;
+  response.cas = reading.cas;
+  response.key = key;
+  response.value = reading.value;
+  return response;
+}
+
+}  // namespace
+
+// ---- gets ---------------------------------------------------------------------------------------
+
+void Dispatcher::Push(std::string_view key, bool last) {
+  keys_[num_held_] = key;
+  held_[num_held_++] = {static_cast<uint8_t>(num_requests_ - 1), last};
+}
+
+bool Dispatcher::Hold(Request* request) {
+  assert(request->op == Op::kGet);
+  if (num_held_ == kHeldMax) return false;
+  requests_[num_requests_++] = *request;
+  plain_ = plain_ && AsksOnlyForTheValue(*request);
+  if (request->wire != Wire::kText) {
+    Push(request->key, true);
+    return true;
+  }
+  std::string_view key = protocol::NextToken(&request->rest);
+  while (!key.empty() && num_held_ < kHeldMax) {
+    const std::string_view before = request->rest;
+    const std::string_view next = protocol::NextToken(&request->rest);
+    Push(key, next.empty());
+    if (num_held_ == kHeldMax && !next.empty()) request->rest = before;
+    key = next;
+  }
+  return key.empty();
+}
+
+kbf::ReadOptions Dispatcher::OptionsOf(const Request& request, uint32_t now) const {
+  kbf::ReadOptions options;
+  options.touch = request.exptime.has_value();
+  options.expires = state_.clock.Expiry(request.exptime.value_or(0), now);
+  options.bump = !request.no_bump;
+  if (request.vivify_exptime) {
+    options.vivify_expires = state_.clock.Expiry(*request.vivify_exptime, now);
+  }
+  // A remaining time, not a point in time.
+  if (request.recache_exptime) {
+    const uint32_t below = state_.clock.Expiry(*request.recache_exptime, now);
+    options.recache_below = below > now ? below - now : 0;
+  }
+  return options;
+}
+
+void Dispatcher::AnswerHeld(uint32_t now) {
+  if (num_held_ == 0) return;
+  std::array<kbf::Reading, kHeldMax> readings;
+  if (plain_) {
+    store_.GetMany(std::span(keys_.data(), num_held_), now, readings.data());
+  }
+  for (size_t i = 0; i < num_held_; ++i) {
+    const Request& request = requests_[held_[i].request];
+    if (!plain_) readings[i] = store_.Get(keys_[i], OptionsOf(request, now), now);
+    AnswerRead(request, keys_[i], &readings[i], now);
+    if (held_[i].last && request.wire == Wire::kText) output_.Append(protocol::kEnd);
+  }
+  num_held_ = num_requests_ = 0;
+  plain_ = true;
+}
+
+void Dispatcher::CountRead(const Request& request, bool hit) {
+  // As memcached counts: a get that touches is a touch, but for the misses of mg.
+  if (request.exptime && (hit || request.wire != Wire::kMeta)) {
+    counters_.cmd_touch.Add();
+    (hit ? counters_.touch_hits : counters_.touch_misses).Add();
+  } else {
+    counters_.cmd_get.Add();
+    (hit ? counters_.get_hits : counters_.get_misses).Add();
+  }
+}
+
+void Dispatcher::AnswerRead(const Request& request, std::string_view key, kbf::Reading* reading,
+                            uint32_t now) {
+  CountRead(request, reading->hit);
+  Response response;
+  if (reading->hit) {
+    response = ResponseOf(key, *reading, now);
+  } else {
+    response.status = Status::kNotFound;
+    response.key = key;
+  }
+  const protocol::Head head = Format(request, response);
+  if (!head.with_value) return;
+  output_.AppendShared(reading->value, std::move(reading->ref));
+  if (request.wire != Wire::kBinary) output_.Append("\r\n");
+}
+
+// ---- everything else ----------------------------------------------------------------------------
+
+protocol::Head Dispatcher::Format(const Request& request, const Response& response) {
+  char* const out = output_.Room(protocol::kHeadBytesMax);
+  protocol::Head head;
+  switch (request.wire) {
+    case Wire::kText:
+      head = FormatText(request, response, out);
+      break;
+    case Wire::kMeta:
+      head = FormatMeta(request, response, out);
+      break;
+    case Wire::kBinary:
+      head = FormatBinary(request, response, out);
+      break;
+  }
+  output_.Commit(head.bytes);
+  return head;
+}
+
+void Dispatcher::Reply(const Request& request, const Response& response) {
+  const protocol::Head head = Format(request, response);
+  if (!head.with_value) return;
+  output_.AppendText(response.value);
+  if (request.wire != Wire::kBinary) output_.Append("\r\n");
+}
+
+Dispatcher::Next Dispatcher::Execute(const Request& request, uint32_t now) {
+  assert(num_held_ == 0);
+  switch (request.op) {
+    case Op::kGet:
+      assert(false);
+      break;
+    case Op::kTouch:
+      Touch(request, now);
+      break;
+    case Op::kSet:
+    case Op::kAdd:
+    case Op::kReplace:
+    case Op::kAppend:
+    case Op::kPrepend:
+    case Op::kCas:
+      Write(request, now);
+      break;
+    case Op::kArithmetic:
+      Arithmetic(request, now);
+      break;
+    case Op::kDelete:
+      Delete(request, now);
+      break;
+    case Op::kDebug:
+      Debug(request, now);
+      break;
+    case Op::kFlushAll:
+      FlushAll(request, now);
+      break;
+    case Op::kStats:
+      output_.AppendText(Statistics(request, state_));
+      break;
+    case Op::kVersion: {
+      Response response;
+      response.text = VersionString();
+      Reply(request, response);
+      break;
+    }
+    case Op::kVerbosity:
+      SetLogVerbosity(static_cast<int>(request.verbosity));
+      Reply(request, {});
+      break;
+    case Op::kNoop:
+      Reply(request, {});
+      break;
+    case Op::kQuit:
+      if (request.wire == Wire::kBinary) Reply(request, {});
+      return Next::kClose;
+    case Op::kShutdown:
+      return Shutdown(request);
+    case Op::kAnswer:
+      Reply(request, {});
+      break;
+  }
+  return request.close ? Next::kClose : Next::kGoOn;
+}
+
+void Dispatcher::Touch(const Request& request, uint32_t now) {
+  const kbf::Reading reading = store_.Get(request.key, OptionsOf(request, now), now);
+  counters_.cmd_touch.Add();
+  (reading.hit ? counters_.touch_hits : counters_.touch_misses).Add();
+  Response response = ResponseOf(request.key, reading, now);
+  if (!reading.hit) response.status = Status::kNotFound;
+  Reply(request, response);
+}
+
+void Dispatcher::Write(const Request& request, uint32_t now) {
+  Response response;
+  response.key = request.key;
+  if (request.too_large) {
+    // What was there must not outlive its replacement.
+    if (request.op == Op::kSet) (void)store_.Delete(request.key, now);
+    counters_.store_too_large.Add();
+    response.status = Status::kTooLarge;
+    return Reply(request, response);
+  }
+  kbf::WriteRequest write;
+  write.mode = ModeOf(request.op);
+  write.key = request.key;
+  write.value = request.value;
+  write.flags = request.flags;
+  write.expires = state_.clock.Expiry(request.exptime.value_or(0), now);
+  write.cas = request.cas;
+  write.invalidate = request.invalidate;
+  const kbf::WriteResult result = store_.Write(write, now);
+  response.status = StatusOf(result.status);
+  response.cas = result.cas;
+  if (response.status == Status::kTooLarge) {
+    counters_.store_too_large.Add();
+  } else if (response.status == Status::kNoMemory) {
+    counters_.store_no_memory.Add();
+  } else {
+    counters_.cmd_set.Add();
+    if (request.op == Op::kCas || request.cas != 0) {
+      if (response.status == Status::kOk) counters_.cas_hits.Add();
+      if (response.status == Status::kExists) counters_.cas_badval.Add();
+      if (response.status == Status::kNotFound) counters_.cas_misses.Add();
+    }
+  }
+  Reply(request, response);
+}
+
+void Dispatcher::Arithmetic(const Request& request, uint32_t now) {
+  kbf::ArithmeticRequest change;
+  change.key = request.key;
+  change.delta = request.delta;
+  change.decrement = request.decrement;
+  change.cas = request.cas;
+  change.initial = request.initial;
+  change.initial_expires = state_.clock.Expiry(request.initial_exptime, now);
+  if (request.exptime) change.expires = state_.clock.Expiry(*request.exptime, now);
+  const kbf::ArithmeticResult result = store_.Arithmetic(change, now);
+  Response response;
+  response.status = StatusOf(result.status);
+  response.key = request.key;
+  response.number = result.number;
+  response.cas = result.cas;
+  response.flags = result.flags;
+  response.ttl = TimeToLive(result.expires, now);
+  if (response.status == Status::kNotFound) {
+    (request.decrement ? counters_.decr_misses : counters_.incr_misses).Add();
+  } else if (response.status == Status::kOk && !result.created) {
+    (request.decrement ? counters_.decr_hits : counters_.incr_hits).Add();
+  }
+  Reply(request, response);
+}
+
+void Dispatcher::Delete(const Request& request, uint32_t now) {
+  kbf::DeleteOptions options;
+  options.cas = request.cas;
+  options.mark_stale = request.invalidate;
+  if (request.exptime) options.expires = state_.clock.Expiry(*request.exptime, now);
+  Response response;
+  response.status = StatusOf(store_.Delete(request.key, options, now));
+  response.key = request.key;
+  if (response.status == Status::kOk) counters_.delete_hits.Add();
+  if (response.status == Status::kNotFound) counters_.delete_misses.Add();
+  Reply(request, response);
+}
+
+void Dispatcher::Debug(const Request& request, uint32_t now) {
+  counters_.cmd_meta.Add();
+  kbf::ReadOptions options;
+  options.bump = false;
+  const kbf::Reading reading = store_.Get(request.key, options, now);
+  Response response = ResponseOf(request.key, reading, now);
+  if (!reading.hit) response.status = Status::kNotFound;
+  Format(request, response);
+}
+
+void Dispatcher::FlushAll(const Request& request, uint32_t now) {
+  Response response;
+  if (state_.options.disable_flush) {
+    response.status = Status::kNotAllowed;
+    response.text = "CLIENT_ERROR flush_all not allowed\r\n";
+    return Reply(request, response);
+  }
+  counters_.cmd_flush.Add();
+  const int64_t delay = request.exptime.value_or(0);
+  store_.FlushAll(delay <= 0 ? now : state_.clock.Expiry(delay, now), now);
+  Reply(request, response);
+}
+
+// As memcached does: the process gets the signal that an operator would send.
+Dispatcher::Next Dispatcher::Shutdown(const Request& request) {
+  if (!state_.options.enable_shutdown) {
+    output_.Append("ERROR: shutdown not enabled\r\n");
+    return Next::kGoOn;
+  }
+  kill(getpid(), request.graceful ? SIGUSR1 : SIGINT);
+  return Next::kClose;
+}
+
+}  // namespace server

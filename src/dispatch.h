@@ -1,0 +1,78 @@
+// Dispatcher carries out requests on the store and writes the replies: the only place that knows
+// both. A worker has one.
+//
+// Gets are held back and answered together, so that pipelined gets, multigets and their mixtures
+// all reach the store as batches; any other request must wait until they are answered, which keeps
+// replies in order.
+//
+// Requires:  the worker's thread. The bytes that held requests point to stay where they are until
+//            AnswerHeld.
+// Costs:     no allocation but for statistics.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "protocol/request.h"
+#include "src/counters.h"
+#include "src/output.h"
+#include "src/state.h"
+#include "storage/store.h"
+
+namespace server {
+
+class Dispatcher {
+ public:
+  // The store's own batches have as many.
+  static constexpr size_t kHeldMax = 32;
+
+  enum class Next { kGoOn, kClose };
+
+  Dispatcher(State& state, WorkerCounters& counters, Output& output)
+      : state_(state), store_(*state.store), counters_(counters), output_(output) {}
+
+  // Takes keys of a get until it has all of them, or has no room: false, answer first, then go on
+  // with request.rest.
+  [[nodiscard]] bool Hold(protocol::Request* request);
+  void AnswerHeld(uint32_t now);
+  // Any other request. REQUIRES: nothing is held.
+  Next Execute(const protocol::Request& request, uint32_t now);
+
+ private:
+  struct Held {
+    uint8_t request;  // in requests_
+    bool last;        // key of its request
+  };
+
+  void Push(std::string_view key, bool last);
+  void AnswerRead(const protocol::Request& request, std::string_view key, kbf::Reading* reading,
+                  uint32_t now);
+  void CountRead(const protocol::Request& request, bool hit);
+  kbf::ReadOptions OptionsOf(const protocol::Request& request, uint32_t now) const;
+
+  void Touch(const protocol::Request& request, uint32_t now);
+  void Write(const protocol::Request& request, uint32_t now);
+  void Arithmetic(const protocol::Request& request, uint32_t now);
+  void Delete(const protocol::Request& request, uint32_t now);
+  void Debug(const protocol::Request& request, uint32_t now);
+  void FlushAll(const protocol::Request& request, uint32_t now);
+  Next Shutdown(const protocol::Request& request);
+
+  void Reply(const protocol::Request& request, const protocol::Response& response);
+  protocol::Head Format(const protocol::Request& request, const protocol::Response& response);
+
+  State& state_;
+  kbf::Store& store_;
+  WorkerCounters& counters_;
+  Output& output_;
+
+  std::array<protocol::Request, kHeldMax> requests_;
+  std::array<std::string_view, kHeldMax> keys_;
+  std::array<Held, kHeldMax> held_;
+  size_t num_requests_ = 0;
+  size_t num_held_ = 0;
+  bool plain_ = true;  // no held request asks for more than the value
+};
+
+}  // namespace server

@@ -1,0 +1,126 @@
+#include "src/server.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <sys/random.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "src/daemon.h"
+#include "src/listener.h"
+#include "src/log.h"
+#include "src/maintenance.h"
+#include "src/notify.h"
+#include "src/startup_error.h"
+#include "src/state.h"
+#include "src/worker.h"
+#include "storage/planner.h"
+
+namespace server {
+
+State::State(Options o, std::unique_ptr<kbf::Store> s)
+    : options(std::move(o)), store(std::move(s)) {
+  input_budget.limit = options.read_buffer_bytes_max;
+}
+State::~State() = default;
+
+namespace {
+
+struct FreeBase {
+  void operator()(event_base* base) const { event_base_free(base); }
+};
+struct FreeEvent {
+  void operator()(event* each) const { event_free(each); }
+};
+
+// -m bounds everything, so the buffers of connections get a sixteenth of it.
+uint64_t StoreBytes(uint64_t memory_bytes) { return memory_bytes - memory_bytes / 16; }
+
+std::unique_ptr<kbf::Store> MakeStore(const Options& options) {
+  kbf::StoreConfig config = options.store;
+  config.memory_bytes = StoreBytes(config.memory_bytes);
+  kbf::Store::CreateOutcome outcome = kbf::Store::Create(config, kbf::HashSecret::Random());
+  if (outcome.store == nullptr) throw StartupError(outcome.error);
+  return std::move(outcome.store);
+}
+
+// What was planned, for people.
+void SayWhatWasPlanned(const kbf::Store& store, const ListenSockets& sockets) {
+  const kbf::Plan& plan = store.plan();
+  std::string where;
+  for (const std::string& name : sockets.names()) where += (where.empty() ? "" : ", ") + name;
+  Log(kLogAlways, "listening on %s", where.c_str());
+  Log(kLogAlways,
+      "engine kbf: %s cells, k=%u, load %.2f, %.1f bytes/key in the chain, %u slabs, %.0f MB; "
+      "promised errors: false negatives <= %.1e, false positives <= %.1e",
+      std::string(kbf::CellKindName(plan.layout.kind)).c_str(), plan.layout.num_hashes, plan.load,
+      plan.bytes_per_key, store.num_slabs(),
+      static_cast<double>(store.config().memory_bytes) / (1 << 20), store.config().false_negative,
+      store.config().false_positive);
+}
+
+void OnStop(evutil_socket_t signal, short, void* base) noexcept {
+  Log(kLogAlways, "signal %d: stopping", static_cast<int>(signal));
+  event_base_loopbreak(static_cast<event_base*>(base));
+}
+
+// There is no file to read again and no log file to reopen; the signal must not end the server.
+void OnHangUp(evutil_socket_t, short, void*) noexcept {
+  Log(kLogAlways, "SIGHUP: the log goes to standard error, nothing to reopen");
+}
+
+void Prepare(const Options& options) {
+  if (options.daemonize) Daemonize(options.core_dumps, options.verbosity > 0);
+  RaiseFileLimit(options.connections_max, options.threads);
+  if (options.lock_memory) LockMemory();
+  DropPrivileges(options.user);
+  if (options.core_dumps) EnableCoreDumps();
+  if (!options.pid_file.empty()) WritePidFile(options.pid_file);
+}
+
+// Serves until a signal says stop.
+void ServeUntilStopped(State& state, ListenSockets& sockets) {
+  const std::unique_ptr<event_base, FreeBase> base(event_base_new());
+  if (base == nullptr) throw StartupError("cannot make an event loop");
+  std::vector<std::unique_ptr<event, FreeEvent>> signals;
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1}) {
+    signals.emplace_back(evsignal_new(base.get(), number, OnStop, base.get()));
+    event_add(signals.back().get(), nullptr);
+  }
+  signals.emplace_back(evsignal_new(base.get(), SIGHUP, OnHangUp, nullptr));
+  event_add(signals.back().get(), nullptr);
+
+  for (const auto& worker : state.workers) worker->Start();
+  {
+    const Maintenance maintenance(state);
+    const Listener listener(state, base.get());
+    NotifyServiceManager("READY=1");
+    event_base_dispatch(base.get());
+  }
+  NotifyServiceManager("STOPPING=1");
+  sockets.Close();
+  for (const auto& worker : state.workers) worker->Stop();
+  for (const auto& worker : state.workers) worker->Join();
+}
+
+}  // namespace
+
+int RunServer(const Options& options) {
+  SetLogVerbosity(options.verbosity);
+  signal(SIGPIPE, SIG_IGN);
+  ListenSockets sockets(options);
+  Prepare(options);
+  State state(options, MakeStore(options));
+  state.listen_fds = sockets.fds();
+  for (unsigned i = 0; i < options.threads; ++i) {
+    state.workers.push_back(std::make_unique<Worker>(state));
+  }
+  SayWhatWasPlanned(*state.store, sockets);
+  ServeUntilStopped(state, sockets);
+  if (!options.pid_file.empty()) RemovePidFile(options.pid_file);
+  return 0;
+}
+
+}  // namespace server

@@ -1,0 +1,42 @@
+// State is what all threads of the server share.
+//
+// Requires:  it outlives every thread. Members are constant once the workers run, or atomic, or
+//            thread-safe on their own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/clock.h"
+#include "src/input.h"
+#include "src/options.h"
+#include "src/stats_totals.h"
+#include "storage/store.h"
+
+namespace server {
+
+class Worker;
+
+struct State {
+  State(Options options, std::unique_ptr<kbf::Store> store);
+  ~State();
+
+  const Options options;
+  const Clock clock;
+  const std::unique_ptr<kbf::Store> store;
+  std::vector<int> listen_fds;  // for `stats conns`
+
+  Input::Budget input_budget;
+  std::atomic<bool> accepting{true};
+  std::atomic<uint64_t> curr_connections{0};
+  std::atomic<uint64_t> total_connections{0};
+  std::atomic<uint64_t> rejected_connections{0};
+  std::atomic<uint64_t> listen_disabled{0};
+  StatsBaseline stats_baseline;
+
+  std::vector<std::unique_ptr<Worker>> workers;  // last: they use what stands above to the end
+};
+
+}  // namespace server

@@ -1,0 +1,105 @@
+// Worker is one thread with its own event loop, and the connections that belong to it.
+//
+// Requires:  `Start Adopt* Stop Join`. Adopt, Stop, counters and VisitConnections may be called by
+//            any thread, everything else by the worker's own. Lock order: connections_mutex_ and
+//            queue_mutex_ are never held together, nor with a lock of the store.
+// Costs:     one input and one output buffer, whatever the number of connections.
+#pragma once
+
+#include <event2/event.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "protocol/request.h"
+#include "src/connection.h"
+#include "src/counters.h"
+#include "src/dispatch.h"
+#include "src/input.h"
+#include "src/output.h"
+#include "src/state.h"
+
+namespace server {
+
+class Worker {
+ public:
+  explicit Worker(State& state);  // throws StartupError
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void Start();
+  // Gives the worker a connected socket.
+  void Adopt(int fd);
+  // Finishes what was received, hangs up on everybody, and ends the loop within some seconds.
+  void Stop();
+  void Join();
+
+  const WorkerCounters& counters() const { return counters_; }
+  WorkerCounters& counters() { return counters_; }
+  // visit(const Connection&) for each, while none comes or goes.
+  template <class Visit>
+  void VisitConnections(Visit visit) {
+    const std::lock_guard lock(connections_mutex_);
+    for (const Connection* at = first_; at != nullptr; at = at->next) visit(*at);
+  }
+
+  // For its connections.
+  event_base* base() const { return base_; }
+  Input& input() { return input_; }
+  Output& output() { return output_; }
+  Dispatcher& dispatcher() { return dispatcher_; }
+  const protocol::Limits& limits() const { return limits_; }
+  const Options& options() const { return state_.options; }
+  unsigned requests_per_event() const { return state_.options.requests_per_event; }
+  uint32_t idle_timeout() const { return state_.options.idle_timeout_s; }
+  uint32_t now() const { return now_; }
+  void Tick() { now_ = state_.clock.Now(); }
+  // Another turn, after everybody who is waiting had one.
+  void ResumeLater(Connection* connection);
+  // Deletes it.
+  void Remove(Connection* connection);
+
+ private:
+  static void OnWake(evutil_socket_t fd, short what, void* worker) noexcept;
+  static void OnResume(evutil_socket_t fd, short what, void* worker) noexcept;
+  static void OnSecond(evutil_socket_t fd, short what, void* worker) noexcept;
+  static void OnDrain(evutil_socket_t fd, short what, void* worker) noexcept;
+  void Add(int fd);
+  void Sweep();
+  void FinishAll();
+
+  State& state_;
+  const protocol::Limits limits_;
+  event_base* base_ = nullptr;
+  int wake_fd_ = -1;
+  event* wake_ = nullptr;
+  event* resume_ = nullptr;
+  event* second_ = nullptr;
+  event* drain_ = nullptr;
+  std::thread thread_;
+
+  // The worker's thread only.
+  uint32_t now_ = 0;
+  bool stopping_ = false;
+  unsigned drain_rounds_ = 0;
+  Input input_;
+  Output output_;
+  WorkerCounters counters_;
+  Dispatcher dispatcher_;
+  std::vector<Connection*> yielded_;
+
+  // Guarded by queue_mutex_.
+  std::mutex queue_mutex_;
+  std::vector<int> arrivals_;
+  bool stop_asked_ = false;
+
+  // The list changes under connections_mutex_, and is read by the worker without it.
+  std::mutex connections_mutex_;
+  Connection* first_ = nullptr;
+};
+
+}  // namespace server

@@ -1,0 +1,209 @@
+// Input and Output over a real socket pair.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <new>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "src/input.h"
+#include "src/output.h"
+#include "storage/shared_bytes.h"
+
+namespace {
+
+struct Pair {
+  int ours, theirs;
+  Pair() {
+    int fds[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
+    ours = fds[0];
+    theirs = fds[1];
+  }
+  ~Pair() {
+    close(ours);
+    close(theirs);
+  }
+  void Send(std::string_view bytes) const {
+    REQUIRE(write(theirs, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  }
+  std::string Receive() const {
+    std::string all(1 << 20, 0);
+    const ssize_t n = read(theirs, all.data(), all.size());
+    all.resize(n > 0 ? n : 0);
+    return all;
+  }
+};
+
+std::string Text(server::Input& input) { return {input.bytes().data(), input.size()}; }
+
+// Shared bytes that say when they are gone.
+struct Shared {
+  kbf::SharedHeader header;
+  char bytes[1];
+};
+Shared* MakeShared(std::string_view text) {
+  auto* shared = static_cast<Shared*>(kbf::AllocateShared(sizeof(Shared) + text.size()));
+  new (&shared->header) kbf::SharedHeader;
+  memcpy(shared->bytes, text.data(), text.size());
+  return shared;
+}
+
+}  // namespace
+
+TEST_SUITE("src") {
+  TEST_CASE("input: an unfinished request is kept, counted and continued") {
+    Pair pair;
+    server::Input::Budget budget;
+    server::Input input(budget);
+    server::Input::Kept kept;
+    size_t received = 0;
+
+    pair.Send("get abc\r\nset ");
+    input.Begin(&kept);
+    CHECK(input.Read(pair.ours, 1, &received) == server::Input::ReadStatus::kDrained);
+    CHECK(received == 13);
+    CHECK(Text(input) == "get abc\r\nset ");
+    input.Consume(9);
+    REQUIRE(input.Keep(&kept));
+    CHECK(kept.size == 4);
+    CHECK(budget.kept_bytes == kept.capacity);
+
+    pair.Send("x 0 0 1\r\n");
+    input.Begin(&kept);
+    CHECK(budget.kept_bytes == 0);
+    CHECK(input.Read(pair.ours, 5, &received) == server::Input::ReadStatus::kDrained);
+    CHECK(Text(input) == "set x 0 0 1\r\n");
+    CHECK(input.Read(pair.ours, 5, &received) == server::Input::ReadStatus::kBlocked);
+    input.Consume(input.size());
+    REQUIRE(input.Keep(&kept));
+    CHECK(kept.data == nullptr);
+    CHECK(budget.kept_bytes == 0);
+  }
+
+  TEST_CASE(
+      "input: a large request arrives whole in any pieces, and memory follows the bytes sent") {
+    Pair pair;
+    server::Input::Budget budget;
+    server::Input input(budget);
+    server::Input::Kept kept;
+    std::mt19937 random(7);
+    std::string sent;
+    constexpr size_t kTotal = 700'000;
+    size_t received = 0;
+    while (sent.size() < kTotal) {
+      std::string piece(std::min<size_t>(1 + random() % 20'000, kTotal - sent.size()), 0);
+      for (char& c : piece) c = static_cast<char>(random());
+      pair.Send(piece);
+      sent += piece;
+      input.Begin(&kept);
+      while (input.Read(pair.ours, kTotal, &received) == server::Input::ReadStatus::kMore) {
+      }
+      REQUIRE(input.size() == sent.size());
+      REQUIRE(input.Keep(&kept));
+      CHECK(budget.kept_bytes == kept.capacity);
+      CHECK(kept.capacity <= std::max<size_t>(2 * sent.size(), server::Input::kScratchBytes));
+    }
+    input.Begin(&kept);
+    CHECK(Text(input) == sent);
+    CHECK(received == kTotal);
+    input.Consume(kTotal);
+    REQUIRE(input.Keep(&kept));
+    CHECK(budget.kept_bytes == 0);
+  }
+
+  TEST_CASE("input: over the budget of all connections nothing is kept") {
+    Pair pair;
+    server::Input::Budget budget;
+    budget.limit = 10;
+    server::Input input(budget);
+    server::Input::Kept kept;
+    size_t received = 0;
+    pair.Send("0123456789x");
+    input.Begin(&kept);
+    CHECK(input.Read(pair.ours, 20, &received) == server::Input::ReadStatus::kDrained);
+    CHECK_FALSE(input.Keep(&kept));
+    CHECK(kept.data == nullptr);
+    CHECK(budget.kept_bytes == 0);
+  }
+
+  TEST_CASE("input: the end of the stream is told apart from silence") {
+    Pair pair;
+    server::Input::Budget budget;
+    server::Input input(budget);
+    server::Input::Kept kept;
+    size_t received = 0;
+    input.Begin(&kept);
+    CHECK(input.Read(pair.ours, 1, &received) == server::Input::ReadStatus::kBlocked);
+    shutdown(pair.theirs, SHUT_WR);
+    CHECK(input.Read(pair.ours, 1, &received) == server::Input::ReadStatus::kEnd);
+  }
+
+  TEST_CASE(
+      "output: small and large pieces go out in order, also when the socket takes them bit by "
+      "bit") {
+    Pair pair;
+    const int small = 4096;
+    setsockopt(pair.ours, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    server::Output output;
+    std::mt19937 random(11);
+    std::string expected, got;
+    std::unique_ptr<server::Output::Parked> parked;
+    for (int round = 0; round < 200; ++round) {
+      output.Load(std::move(parked));
+      for (int i = 0; i < 5 && !output.full(); ++i) {
+        std::string text(random() % (random() % 4 == 0 ? 40'000 : 300), 0);
+        for (char& c : text) c = static_cast<char>(random());
+        output.Append("<");
+        Shared* shared = MakeShared(text);
+        output.AppendShared({shared->bytes, text.size()}, kbf::SharedRef(&shared->header));
+        kbf::Release(&shared->header);
+        output.AppendText(text);
+        expected += "<" + text + text;
+      }
+      size_t sent = 0;
+      CHECK(output.Flush(pair.ours, &sent) != server::Output::FlushStatus::kBroken);
+      parked = output.Park();
+      CHECK(output.empty());
+      got += pair.Receive();
+    }
+    while (parked != nullptr) {
+      output.Load(std::move(parked));
+      size_t sent = 0;
+      CHECK(output.Flush(pair.ours, &sent) != server::Output::FlushStatus::kBroken);
+      parked = output.Park();
+      got += pair.Receive();
+    }
+    CHECK(got.size() == expected.size());
+    CHECK(got == expected);
+  }
+
+  TEST_CASE("output: a shared value lives until it is sent, and no longer") {
+    Pair pair;
+    server::Output output;
+    Shared* shared = MakeShared(std::string(server::Output::kCopyMax, 'v'));
+    output.AppendShared({shared->bytes, server::Output::kCopyMax}, kbf::SharedRef(&shared->header));
+    CHECK(shared->header.refs == 2);
+    auto parked = output.Park();
+    CHECK(shared->header.refs == 2);
+    output.Load(std::move(parked));
+    size_t sent = 0;
+    CHECK(output.Flush(pair.ours, &sent) == server::Output::FlushStatus::kSent);
+    CHECK(sent == server::Output::kCopyMax);
+    CHECK(shared->header.refs == 1);
+    kbf::Release(&shared->header);
+  }
+
+  TEST_CASE("output: a client that is gone is noticed") {
+    Pair pair;
+    server::Output output;
+    output.Append("x");
+    shutdown(pair.theirs, SHUT_RDWR);
+    size_t sent = 0;
+    CHECK(output.Flush(pair.ours, &sent) == server::Output::FlushStatus::kBroken);
+  }
+}
