@@ -78,7 +78,9 @@ BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
         sanitizer-run format check-format lint clean distclean help soak
 .SECONDARY:
 
-all: $(BUILD)/libkbf.a $(BUILD)/kbf.pc $(BUILD)/kbfcached $(BUILD)/kbfplan
+PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan
+
+all: $(BUILD)/libkbf.a $(BUILD)/kbf.pc $(PROGRAMS)
 
 $(BUILD)/%.o: %.cc config.h
 	@mkdir -p $(@D)
@@ -100,6 +102,9 @@ LINK = $(CXX) $(CXXFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(ALLOC_LIBS)
 
 $(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
 	$(LINK) $(EVENT_LIBS)
+
+$(BUILD)/kbfload: $(BUILD)/tools/kbfload.o $(LOAD_OBJ) $(BUILD)/protocol/client.o
+	$(LINK)
 
 $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/libkbf.a
 	$(LINK)
@@ -172,17 +177,28 @@ lint: config.h
 
 # ---- installing ----------------------------------------------------------------------------------------------------
 
+UNIT_DIR = $(prefix)/lib/systemd/system
+
 install: all
-	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/kbf/storage/paper
-	install -m 755 $(BUILD)/kbfplan $(DESTDIR)$(bindir)
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/kbf/storage/paper \
+	  $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(docdir) $(DESTDIR)$(UNIT_DIR)
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(bindir)
+	install -m 644 $(wildcard docs/*.1) $(DESTDIR)$(mandir)/man1
+	install -m 644 docs/kbfcached.conf README.md $(DESTDIR)$(docdir)
+	install -d $(DESTDIR)$(sysconfdir)
+	test -e $(DESTDIR)$(sysconfdir)/kbfcached.conf || install -m 644 docs/kbfcached.conf $(DESTDIR)$(sysconfdir)
+	sed -e 's|/usr/bin/|$(bindir)/|; s|/etc/kbfcached.conf|$(sysconfdir)/kbfcached.conf|' docs/kbfcached.service \
+	  > $(DESTDIR)$(UNIT_DIR)/kbfcached.service
 	install -m 644 $(BUILD)/libkbf.a $(DESTDIR)$(libdir)
 	install -m 644 $(BUILD)/kbf.pc $(DESTDIR)$(libdir)/pkgconfig
 	install -m 644 $(wildcard storage/*.h) $(DESTDIR)$(includedir)/kbf/storage
 	install -m 644 $(wildcard storage/paper/*.h) $(DESTDIR)$(includedir)/kbf/storage/paper
 
 uninstall: config.mk
-	rm -f $(DESTDIR)$(bindir)/kbfplan $(DESTDIR)$(libdir)/libkbf.a $(DESTDIR)$(libdir)/pkgconfig/kbf.pc
-	rm -rf $(DESTDIR)$(includedir)/kbf
+	rm -f $(patsubst $(BUILD)/%,$(DESTDIR)$(bindir)/%,$(PROGRAMS)) $(DESTDIR)$(libdir)/libkbf.a $(DESTDIR)$(libdir)/pkgconfig/kbf.pc
+	rm -f $(patsubst docs/%,$(DESTDIR)$(mandir)/man1/%,$(wildcard docs/*.1)) $(DESTDIR)$(UNIT_DIR)/kbfcached.service
+	rm -rf $(DESTDIR)$(includedir)/kbf $(DESTDIR)$(docdir)
+	! cmp -s docs/kbfcached.conf $(DESTDIR)$(sysconfdir)/kbfcached.conf || rm -f $(DESTDIR)$(sysconfdir)/kbfcached.conf
 
 dist: config.mk
 	git archive --prefix=kbfcached-$(PACKAGE_VERSION)/ -o kbfcached-$(PACKAGE_VERSION).tar.gz HEAD

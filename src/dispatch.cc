@@ -273,7 +273,7 @@ void Dispatcher::Write(const Request& request, uint32_t now) {
   if (request.too_large) {
     // What was there must not outlive its replacement.
     if (request.op == Op::kSet) (void)store_.Delete(request.key, now);
-    counters_.store_too_large.Add();
+    if (request.wire != Wire::kBinary) counters_.store_too_large.Add();  // as memcached counts
     response.status = Status::kTooLarge;
     return Reply(request, response);
   }
@@ -330,7 +330,8 @@ void Dispatcher::Arithmetic(const Request& request, uint32_t now) {
 
 void Dispatcher::Delete(const Request& request, uint32_t now) {
   kbf::DeleteOptions options;
-  options.cas = request.cas;
+  // A number that no item has, where the client asks for 0.
+  options.cas = request.compare_cas && request.cas == 0 ? kbf::kChainCas + 1 : request.cas;
   options.mark_stale = request.invalidate;
   if (request.exptime) options.expires = state_.clock.Expiry(*request.exptime, now);
   Response response;

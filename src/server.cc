@@ -77,7 +77,12 @@ void Prepare(const Options& options) {
   if (options.lock_memory) LockMemory();
   DropPrivileges(options.user);
   if (options.core_dumps) EnableCoreDumps();
-  if (!options.pid_file.empty()) WritePidFile(options.pid_file);
+  // Not worth refusing to serve, as in memcached.
+  if (!options.pid_file.empty()) try {
+      WritePidFile(options.pid_file);
+    } catch (const StartupError& error) {
+      Log(kLogAlways, "%s", error.what());
+    }
 }
 
 // Serves until a signal says stop.

@@ -27,7 +27,7 @@ constexpr Section kSections[] = {
     {"kbf", WriteKbf},     {"errors", WriteErrors},
 };
 
-// A line where lines are spoken; on the binary wire memcached calls every such request "not found".
+// A line where lines are spoken; on the binary wire memcached says "not found" to all of them.
 std::string Refuse(const Request& request, std::string_view line) {
   if (request.wire != Wire::kBinary) return std::string(line);
   protocol::Response response;

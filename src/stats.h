@@ -1,8 +1,8 @@
 // The `stats` commands: memcached 1.6.18's 92 fields under its names and in its order, its
 // sub-commands, and ours (`stats kbf`, `stats errors`). docs/stats.md says what they mean.
 //
-// Promises:  every number was counted or measured; a field of memcached's that has no meaning here
-//            is 0 (or the documented constant), never made up. No addresses of memory.
+// Promises:  every number was counted or measured; a field of memcached's that has no meaning
+//            here is 0 (or the documented constant), never made up. No addresses of memory.
 // Requires:  any thread.
 #pragma once
 

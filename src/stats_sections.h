@@ -9,8 +9,8 @@
 
 namespace server {
 
-// Keys in the front, and entries of the chain that no tombstone hides. A key that was written while
-// the chain still holds an older value of it counts twice until it leaves the front.
+// Keys in the front, and entries of the chain that no tombstone hides. A key that was written
+// while the chain still holds an older value of it counts twice until it leaves the front.
 uint64_t CurrentItems(const kbf::SlabUsage& usage);
 
 // `stats`: names, order and number formats of memcached 1.6.18.
@@ -18,10 +18,10 @@ void WriteGeneral(const State& state, StatsWriter* out);
 // `stats settings`, likewise. What was accepted without effect is shown as it was given.
 void WriteSettings(const State& state, StatsWriter* out);
 
-// `stats items`, `stats slabs`. memcached's classes are sizes of items; here a class is a slab, one
-// part of the keys by hash, and from 64 slabs on several of them: ids end at kClassesMax. Classes
-// without items are not shown, as in memcached. A page is a slab, a chunk is an item, and its size
-// the mean of the class, values of the chain not included: the slabs share those.
+// `stats items`, `stats slabs`. memcached's classes are sizes of items; here a class is a slab,
+// one part of the keys by hash, and from 64 slabs on several of them: ids end at kClassesMax.
+// Classes without items are not shown, as in memcached. A page is a slab, a chunk is an item, and
+// its size the mean of the class, values of the chain not included: the slabs share those.
 inline constexpr unsigned kClassesMax = 32;
 void WriteItems(const State& state, StatsWriter* out);
 void WriteSlabs(const State& state, StatsWriter* out);

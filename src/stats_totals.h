@@ -2,8 +2,8 @@
 // is what `stats reset` remembers of it, because counters with one writer cannot be set to 0 by
 // somebody else.
 //
-// Promises:  a total is a number of events since the start or the last reset, and never wraps below
-//            0: counting and resetting exclude each other.
+// Promises:  a total is a number of events since the start or the last reset, and never wraps
+//            below 0: counting and resetting exclude each other.
 // Requires:  any thread. Lock order: the baseline's, then a slab's.
 // Costs:     every slab's lock, one after the other.
 #pragma once
