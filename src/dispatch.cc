@@ -337,7 +337,8 @@ void Dispatcher::Delete(const Request& request, uint32_t now) {
   Response response;
   response.status = StatusOf(store_.Delete(request.key, options, now));
   response.key = request.key;
-  if (response.status == Status::kOk) counters_.delete_hits.Add();
+  // An item that is only marked as stale was not deleted.
+  if (response.status == Status::kOk && !request.invalidate) counters_.delete_hits.Add();
   if (response.status == Status::kNotFound) counters_.delete_misses.Add();
   Reply(request, response);
 }

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/stats_sections.h"
@@ -13,6 +15,7 @@ struct SlabClass {
   unsigned slabs;
   uint64_t items = 0;
   uint64_t bytes = 0;
+  kbf::SlabCounters events = {};
   uint64_t bytes_per_item() const { return (bytes + items - 1) / items; }
 };
 
@@ -27,36 +30,75 @@ std::vector<SlabClass> ClassesOf(const kbf::Store& store) {
       const kbf::SlabUsage usage = store.UsageOf(slab);
       one.items += CurrentItems(usage);
       one.bytes += usage.total_bytes();
+      one.events.Add(store.CountersOf(slab));
     }
     if (one.items > 0) classes.push_back(one);
   }
   return classes;
 }
 
+// A name of memcached's, and the events that it counts; none: there is no such thing here.
+struct Event {
+  std::string_view name;
+  uint64_t kbf::SlabCounters::*first = nullptr;
+  uint64_t kbf::SlabCounters::*second = nullptr;
+};
+
+void WriteEvents(const std::string& prefix, std::span<const Event> events,
+                 const kbf::SlabCounters& counters, StatsWriter* out) {
+  for (const Event& event : events) {
+    uint64_t count = event.first == nullptr ? 0 : counters.*event.first;
+    if (event.second != nullptr) count += counters.*event.second;
+    out->Add(prefix + std::string(event.name), count);
+  }
+}
+
 }  // namespace
 
 void WriteItems(const State& state, StatsWriter* out) {
-  // Ages and lists do not exist; events are counted for the whole store, and `stats` has them.
+  using Counters = kbf::SlabCounters;
+  // Ages and lists do not exist.
   constexpr std::string_view kLists[] = {"number_hot", "number_warm", "number_cold",
                                          "age_hot",    "age_warm",    "age"};
-  constexpr std::string_view kEvents[] = {
-      "evicted",        "evicted_nonzero",   "evicted_time",          "outofmemory",
-      "tailrepairs",    "reclaimed",         "expired_unfetched",     "evicted_unfetched",
-      "evicted_active", "crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked",
-      "moves_to_cold",  "moves_to_warm",     "moves_within_lru",      "direct_reclaims",
-      "hits_to_hot",    "hits_to_warm",      "hits_to_cold",          "hits_to_temp"};
+  static constexpr Event kEvents[] = {{"evicted", &Counters::evicted},
+                                      {"evicted_nonzero"},
+                                      {"evicted_time"},
+                                      {"outofmemory", &Counters::refused_memory},
+                                      {"tailrepairs"},
+                                      {"reclaimed", &Counters::expired},
+                                      {"expired_unfetched", &Counters::expired_unfetched},
+                                      {"evicted_unfetched", &Counters::evicted_unfetched},
+                                      {"evicted_active"},
+                                      {"crawler_reclaimed"},
+                                      {"crawler_items_checked"},
+                                      {"lrutail_reflocked"},
+                                      {"moves_to_cold"},
+                                      {"moves_to_warm"},
+                                      {"moves_within_lru"},
+                                      {"direct_reclaims"},
+                                      {"hits_to_hot"},
+                                      {"hits_to_warm"},
+                                      {"hits_to_cold"},
+                                      {"hits_to_temp"}};
   for (const SlabClass& one : ClassesOf(*state.store)) {
     const std::string prefix = "items:" + std::to_string(one.id) + ":";
     out->Add(prefix + "number", one.items);
     for (const std::string_view name : kLists) out->Add(prefix + std::string(name), 0);
     out->Add(prefix + "mem_requested", one.bytes);
-    for (const std::string_view name : kEvents) out->Add(prefix + std::string(name), 0);
+    WriteEvents(prefix, kEvents, one.events, out);
   }
 }
 
 void WriteSlabs(const State& state, StatsWriter* out) {
-  constexpr std::string_view kEvents[] = {"get_hits",  "cmd_set",  "delete_hits", "incr_hits",
-                                          "decr_hits", "cas_hits", "cas_badval",  "touch_hits"};
+  using Counters = kbf::SlabCounters;
+  static constexpr Event kEvents[] = {{"get_hits", &Counters::front_hits, &Counters::chain_hits},
+                                      {"cmd_set", &Counters::stored},
+                                      {"delete_hits", &Counters::deleted},
+                                      {"incr_hits"},
+                                      {"decr_hits"},
+                                      {"cas_hits"},
+                                      {"cas_badval"},
+                                      {"touch_hits"}};
   const std::vector<SlabClass> classes = ClassesOf(*state.store);
   for (const SlabClass& one : classes) {
     const std::string prefix = std::to_string(one.id) + ":";
@@ -68,7 +110,7 @@ void WriteSlabs(const State& state, StatsWriter* out) {
     out->Add(prefix + "used_chunks", one.items);
     out->Add(prefix + "free_chunks", 0);
     out->Add(prefix + "free_chunks_end", 0);
-    for (const std::string_view name : kEvents) out->Add(prefix + std::string(name), 0);
+    WriteEvents(prefix, kEvents, one.events, out);
   }
   out->Add("active_slabs", classes.size());
   out->Add("total_malloced", state.store->Usage().total_bytes());

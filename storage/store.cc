@@ -152,6 +152,7 @@ StoreStatus Store::Delete(std::string_view key, const DeleteOptions& options, ui
 
 void Store::FlushAll(uint32_t at, uint32_t now) {
   for (const auto& slab : slabs_) slab->Flush(at, now);
+  if (at <= now) next_cas_.fetch_add(1, std::memory_order_relaxed);
 }
 
 unsigned Store::Maintain(unsigned steps, uint32_t now) {

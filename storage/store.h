@@ -84,7 +84,8 @@ class Store {
   ArithmeticResult Arithmetic(const ArithmeticRequest& request, uint32_t now);
   StoreStatus Delete(std::string_view key, const DeleteOptions& options, uint32_t now);
   StoreStatus Delete(std::string_view key, uint32_t now) { return Delete(key, {}, now); }
-  // Everything stored before `at` is gone from then on; at <= now: at once.
+  // Everything stored before `at` is gone from then on; at <= now: at once. That takes one CAS
+  // number, as in memcached.
   void FlushAll(uint32_t at, uint32_t now);
 
   // Up to `steps` bounded background steps, going round the slabs. Returns how many found work.
@@ -99,6 +100,7 @@ class Store {
   StoreErrors Errors() const;
   unsigned num_slabs() const { return static_cast<unsigned>(slabs_.size()); }
   SlabUsage UsageOf(unsigned slab) const { return slabs_[slab]->Usage(); }
+  SlabCounters CountersOf(unsigned slab) const { return slabs_[slab]->Counters(); }
 
  private:
   Store(const StoreConfig& config, const Plan& plan, const HashSecret& secret);
