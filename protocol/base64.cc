@@ -12,16 +12,17 @@ constexpr std::string_view kAlphabet =
 constexpr char kPadding = '=';
 constexpr uint8_t kNoSymbol = 0xff;
 
-// Padding counts as six zero bits.
-constexpr std::array<uint8_t, 256> kSymbols = [] {
+constexpr std::array<uint8_t, 256> MakeSymbols() {
   std::array<uint8_t, 256> symbols{};
   symbols.fill(kNoSymbol);
   for (size_t i = 0; i < kAlphabet.size(); ++i) {
     symbols[static_cast<uint8_t>(kAlphabet[i])] = static_cast<uint8_t>(i);
   }
-  symbols[static_cast<uint8_t>(kPadding)] = 0;
+  symbols[static_cast<uint8_t>(kPadding)] = 0;  // counts as six zero bits
   return symbols;
-}();
+}
+
+constexpr std::array<uint8_t, 256> kSymbols = MakeSymbols();
 
 uint8_t SymbolOf(char c) { return kSymbols[static_cast<uint8_t>(c)]; }
 

@@ -59,16 +59,16 @@ struct Request {
   std::string_view rest = {};
 
   uint32_t flags = 0;
-  std::optional<int64_t> exptime = {};  // as the client gave it: relative, absolute or negative
-  uint64_t cas = 0;                     // 0: none asked for
-  bool compare_cas = false;             // kCas, md with C: `cas` is asked for even where it is 0
   bool with_cas = false;                // gets, gats: show the number
+  bool compare_cas = false;             // kCas, md with C: `cas` is asked for even where it is 0
+  uint64_t cas = 0;                     // 0: none asked for
+  std::optional<int64_t> exptime = {};  // as the client gave it: relative, absolute or negative
 
   // kArithmetic
   uint64_t delta = 1;
-  bool decrement = false;
   std::optional<uint64_t> initial = {};  // create where there is none
   int64_t initial_exptime = 0;
+  bool decrement = false;
 
   bool graceful = false;   // kShutdown
   uint32_t verbosity = 0;  // kVerbosity

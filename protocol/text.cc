@@ -45,7 +45,7 @@ LineStatus FindLine(std::string_view bytes, const Limits& limits, Line* line) {
   }
   if (newline == bytes.npos) return LineStatus::kUnfinished;
   line->bytes = newline + 1;
-  line->length = newline > 1 && bytes[newline - 1] == '\r' ? newline - 1 : newline;
+  line->length = newline > 0 && bytes[newline - 1] == '\r' ? newline - 1 : newline;
   // memcached's lines are C strings: nothing behind a NUL is seen.
   if (const void* nul = std::memchr(bytes.data(), '\0', line->length)) {
     line->length = static_cast<size_t>(static_cast<const char*>(nul) - bytes.data());

@@ -8,7 +8,8 @@
 //            bytes; only get, gets, gat and gats may be longer, up to 1 MiB, so that multigets fit.
 // Departs:   a line that is too long is answered before hanging up, and always; memcached only
 //            hangs up, and not where the end of the line arrives together with its beginning.
-//            A get with a key that is too long leaves the replies before it alone.
+//            Replies to earlier requests are always sent; memcached drops those that still wait
+//            when a get has a key that is too long or when it hangs up on HTTP.
 #pragma once
 
 #include <span>

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstring>
 
 #include "protocol/binary.h"
 #include "protocol/text.h"
@@ -171,7 +172,7 @@ Connection::Step Connection::ExecuteReceived(unsigned* budget) {
       input.Consume(n);
       skip_ -= n;
     }
-    if (input.size() < needed_) break;
+    if (input.size() < needed_ || StillUnfinished()) break;
     if (*budget == 0) {
       step = Step::kSpent;
       break;
@@ -190,6 +191,22 @@ Connection::Step Connection::ExecuteReceived(unsigned* budget) {
   return step;
 }
 
+// Long lines that arrive byte by byte are not parsed anew for each: bytes that have no line's end
+// among them are remembered.
+size_t Connection::Scan(size_t from) {
+  const std::span<char> bytes = worker_.input().bytes();
+  const bool ends = memchr(bytes.data() + from, '\n', bytes.size() - from) != nullptr;
+  return ends ? 0 : bytes.size();
+}
+
+bool Connection::StillUnfinished() {
+  if (scanned_ < worker_.limits().line_bytes_max) return false;
+  if (worker_.input().size() > worker_.limits().multiget_bytes_max) return false;
+  scanned_ = Scan(scanned_);
+  if (scanned_ > 0) needed_ = scanned_ + 1;
+  return scanned_ > 0;
+}
+
 // kHungry: go on while there are bytes.
 Connection::Step Connection::ExecuteOne(unsigned* budget) {
   Input& input = worker_.input();
@@ -197,9 +214,11 @@ Connection::Step Connection::ExecuteOne(unsigned* budget) {
   const protocol::ParseResult result = Parse(&request);
   if (result.status == protocol::ParseStatus::kNeedMore) {
     needed_ = std::max<uint64_t>(result.needed, input.size() + 1);
+    if (!binary_ && needed_ == input.size() + 1) scanned_ = Scan(0);
     return Step::kHungry;
   }
   needed_ = 1;
+  scanned_ = 0;
   Step step = Step::kHungry;
   if (LogsAt(kLogTraffic)) LogRequest(result.consumed);
   if (result.status == protocol::ParseStatus::kOk) {
@@ -239,7 +258,8 @@ bool Connection::HoldKeys(protocol::Request* request, unsigned* budget) {
   while (!worker_.dispatcher().Hold(request)) {
     worker_.dispatcher().AnswerHeld(worker_.now());
     if (*budget > 0) --*budget;
-    if (!worker_.output().full()) continue;
+    // A single key is not parsed again: it may have been decoded in place.
+    if (request->wire != protocol::Wire::kText || !worker_.output().full()) continue;
     keys_done_ = length - request->rest.size();
     return false;
   }

@@ -62,6 +62,8 @@ class Connection {
   Turn ServeTurn(bool readable, unsigned budget);
   Step ExecuteReceived(unsigned* budget);
   Step ExecuteOne(unsigned* budget);
+  size_t Scan(size_t from);
+  bool StillUnfinished();
   bool HoldKeys(protocol::Request* request, unsigned* budget);
   protocol::ParseResult Parse(protocol::Request* request);
   void LogRequest(uint64_t consumed);
@@ -85,6 +87,7 @@ class Connection {
   std::atomic<uint32_t> last_command_;
   uint32_t last_progress_;
   uint64_t needed_ = 1;   // bytes that the request at hand has in all, as far as is known
+  size_t scanned_ = 0;    // bytes at the beginning without a line's end; 0: not known
   uint64_t skip_ = 0;     // bytes to come that belong to a refused request
   size_t keys_done_ = 0;  // bytes of the key list of the get at hand that were answered
   Input::Kept kept_;

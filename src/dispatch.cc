@@ -78,7 +78,9 @@ Response ResponseOf(std::string_view key, const kbf::Reading& reading, uint32_t 
   response.win = reading.win;
   response.win_sent = reading.win_sent;
   response.flags = reading.flags;
+  response.created = reading.created;
   response.ttl = TimeToLive(reading.expires, now);
+  if (!reading.created) response.ttl_before = TimeToLive(reading.expires_before, now);
   response.idle = now - reading.last_access;
   response.cas = reading.cas;
   response.key = key;
@@ -272,7 +274,8 @@ void Dispatcher::Write(const Request& request, uint32_t now) {
   response.key = request.key;
   if (request.too_large) {
     // What was there must not outlive its replacement.
-    if (request.op == Op::kSet) (void)store_.Delete(request.key, now);
+    if (request.op == Op::kSet || request.wire == Wire::kMeta)
+      (void)store_.Delete(request.key, now);
     if (request.wire != Wire::kBinary) counters_.store_too_large.Add();  // as memcached counts
     response.status = Status::kTooLarge;
     return Reply(request, response);
@@ -319,7 +322,9 @@ void Dispatcher::Arithmetic(const Request& request, uint32_t now) {
   response.number = result.number;
   response.cas = result.cas;
   response.flags = result.flags;
+  response.created = result.created;
   response.ttl = TimeToLive(result.expires, now);
+  if (!result.created) response.ttl_before = TimeToLive(result.expires_before, now);
   if (response.status == Status::kNotFound) {
     (request.decrement ? counters_.decr_misses : counters_.incr_misses).Add();
   } else if (response.status == Status::kOk && !result.created) {
@@ -350,6 +355,8 @@ void Dispatcher::Debug(const Request& request, uint32_t now) {
   const kbf::Reading reading = store_.Get(request.key, options, now);
   Response response = ResponseOf(request.key, reading, now);
   if (!reading.hit) response.status = Status::kNotFound;
+  response.item_bytes = kbf::CountedItemBytes(request.key.size(), reading.value.size(),
+                                              reading.flags, state_.options.store.keep_cas);
   Format(request, response);
 }
 
@@ -360,6 +367,7 @@ void Dispatcher::FlushAll(const Request& request, uint32_t now) {
     response.text = "CLIENT_ERROR flush_all not allowed\r\n";
     return Reply(request, response);
   }
+  if (!request.rest.empty()) return Reply(request, response);  // a delay that is none
   counters_.cmd_flush.Add();
   const int64_t delay = request.exptime.value_or(0);
   store_.FlushAll(delay <= 0 ? now : state_.clock.Expiry(delay, now), now);
@@ -370,6 +378,10 @@ void Dispatcher::FlushAll(const Request& request, uint32_t now) {
 Dispatcher::Next Dispatcher::Shutdown(const Request& request) {
   if (!state_.options.enable_shutdown) {
     output_.Append("ERROR: shutdown not enabled\r\n");
+    return Next::kGoOn;
+  }
+  if (!request.rest.empty()) {  // a mode that is none
+    output_.Append(request.rest);
     return Next::kGoOn;
   }
   kill(getpid(), request.graceful ? SIGUSR1 : SIGINT);

@@ -8,9 +8,6 @@ namespace kbf {
 
 namespace {
 
-// memcached's bookkeeping per item, which its item size limit includes: header, CAS, "\r\n" and the
-// key's end.
-constexpr uint64_t kMemcachedItemBytes = 48 + 2 + 1;
 constexpr uint64_t kSweepBucketsPerStep = 1024;
 constexpr size_t kNumberBytesMax = 20;
 
@@ -250,6 +247,7 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options, uint32_t now) {
   reading.hit = true;
   reading.fetched = item->fetched();
   reading.last_access = item->last_access();
+  reading.expires_before = item->expires();
   if (options.touch) item->set_expires(options.expires);
   // One client at a time is told to recache: the first that sees the item stale, or about to
   // expire.
@@ -279,7 +277,7 @@ Reading Slab::ReadingOf(const ChainAnswer& answer) {
   reading.from_chain = true;
   reading.fetched = true;
   reading.flags = blob->flags;
-  reading.expires = answer.deadline;
+  reading.expires = reading.expires_before = answer.deadline;
   reading.cas = kChainCas;
   reading.value = blob->view();
   reading.ref = SharedRef(blob);
@@ -317,8 +315,8 @@ void Slab::LinkItem(Item* item, const KeyHash& hash, Item* old) {
 }
 
 WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32_t now) {
-  const uint64_t bytes = kMemcachedItemBytes + (config_.keep_cas ? 8 : 0) +
-                         (request.flags != 0 ? 4 : 0) + request.key.size() + request.value.size();
+  const uint64_t bytes =
+      CountedItemBytes(request.key.size(), request.value.size(), request.flags, config_.keep_cas);
   const bool joins = request.mode == WriteMode::kAppend || request.mode == WriteMode::kPrepend;
   if (bytes > config_.item_bytes_max) {
     const std::lock_guard lock(mutex_);
@@ -371,7 +369,10 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
     case WriteMode::kAdd:
       // A weak answer counts as evicted, or a false positive would refuse the key for ever.
       if ((old = LiveItem(request.key, hash, now)) != nullptr) {
+        // In use, but not fetched.
+        const bool fetched = old->fetched();
         Front::Touch(old, now);
+        old->set_fetched(fetched);
         return {StoreStatus::kNotStored, 0};
       }
       if (const ChainAnswer answer = FindInChain(request.key, hash, now);
@@ -403,8 +404,7 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
   }
   if (request.mode == WriteMode::kAppend || request.mode == WriteMode::kPrepend) {
     const uint64_t size = uint64_t{old->value_bytes()} + request.value.size();
-    if (size + kMemcachedItemBytes + request.key.size() + (config_.keep_cas ? 8 : 0) +
-            (old->flags() != 0 ? 4 : 0) >
+    if (CountedItemBytes(request.key.size(), size, old->flags(), config_.keep_cas) >
         config_.item_bytes_max) {
       ++counters_.refused_size;
       return {StoreStatus::kNotStored, 0};  // memcached's answer
@@ -477,6 +477,7 @@ ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHas
     result.number = !request.decrement        ? *number + request.delta
                     : request.delta > *number ? 0
                                               : *number - request.delta;
+    result.expires_before = item->expires();
     if (request.expires) item->set_expires(*request.expires);
     const uint32_t length = print(result.number);
     if (length <= item->value_bytes() && !item->shared()) {

@@ -41,6 +41,13 @@ inline constexpr uint64_t kChainCas = 0xfffffffffffffffe;
 // An expiry that has always passed, for clients that ask for a negative one.
 inline constexpr uint32_t kExpiredAlways = 1;
 
+// An item's size as memcached counts it, which is what item_bytes_max limits: header, CAS number,
+// client flags, the key and its end, the value and CRLF.
+constexpr uint64_t CountedItemBytes(size_t key_bytes, size_t value_bytes, uint32_t flags,
+                                    bool keep_cas) {
+  return 48 + (keep_cas ? 8 : 0) + (flags != 0 ? 4 : 0) + key_bytes + 1 + value_bytes + 2;
+}
+
 enum class [[nodiscard]] StoreStatus : uint8_t{
     kOk,         // stored, deleted, touched
     kNotStored,  // add of a key that is there; replace, append, prepend of one that is not
@@ -71,8 +78,9 @@ struct Reading {
   bool win_sent = false;  // meta Z: another one was told to
   bool created = false;   // by vivify_expires
   uint32_t flags = 0;
-  uint32_t expires = 0;      // absolute; 0: never
-  uint32_t last_access = 0;  // before this one
+  uint32_t expires = 0;         // absolute; 0: never
+  uint32_t expires_before = 0;  // the same before it was touched
+  uint32_t last_access = 0;     // before this one
   uint64_t cas = 0;
   std::string_view value;
   SharedRef ref;
@@ -111,6 +119,7 @@ struct ArithmeticResult {
   uint64_t cas = 0;
   uint32_t flags = 0;
   uint32_t expires = 0;
+  uint32_t expires_before = 0;
   bool created = false;
 };
 
