@@ -149,7 +149,8 @@ void Dispatcher::AnswerHeld(uint32_t now) {
   plain_ = true;
 }
 
-void Dispatcher::CountRead(const Request& request, bool hit) {
+void Dispatcher::CountRead(const Request& request, std::string_view key, bool hit) {
+  if (state_.prefix_stats.enabled()) state_.prefix_stats.CountGet(key, hit);
   // As memcached counts: a get that touches is a touch, but for the misses of mg.
   if (request.exptime && (hit || request.wire != Wire::kMeta)) {
     counters_.cmd_touch.Add();
@@ -162,7 +163,7 @@ void Dispatcher::CountRead(const Request& request, bool hit) {
 
 void Dispatcher::AnswerRead(const Request& request, std::string_view key, kbf::Reading* reading,
                             uint32_t now) {
-  CountRead(request, reading->hit);
+  CountRead(request, key, reading->hit);
   Response response;
   if (reading->hit) {
     response = ResponseOf(key, *reading, now);
@@ -270,6 +271,7 @@ void Dispatcher::Touch(const Request& request, uint32_t now) {
 }
 
 void Dispatcher::Write(const Request& request, uint32_t now) {
+  if (state_.prefix_stats.enabled()) state_.prefix_stats.CountSet(request.key);
   Response response;
   response.key = request.key;
   if (request.too_large) {
@@ -334,6 +336,7 @@ void Dispatcher::Arithmetic(const Request& request, uint32_t now) {
 }
 
 void Dispatcher::Delete(const Request& request, uint32_t now) {
+  if (state_.prefix_stats.enabled()) state_.prefix_stats.CountDelete(request.key);
   kbf::DeleteOptions options;
   // A number that no item has, where the client asks for 0.
   options.cas = request.compare_cas && request.cas == 0 ? kbf::kChainCas + 1 : request.cas;

@@ -48,7 +48,7 @@ class Dispatcher {
   void Push(std::string_view key, bool last);
   void AnswerRead(const protocol::Request& request, std::string_view key, kbf::Reading* reading,
                   uint32_t now);
-  void CountRead(const protocol::Request& request, bool hit);
+  void CountRead(const protocol::Request& request, std::string_view key, bool hit);
   kbf::ReadOptions OptionsOf(const protocol::Request& request, uint32_t now) const;
 
   void Touch(const protocol::Request& request, uint32_t now);

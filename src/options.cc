@@ -378,9 +378,7 @@ void Parser::AddExtended() {
        "  connection is closed (default: 0, never)\n"
        "- read_buf_mem_limit: megabytes for the buffers of\n"
        "  all connections; 0: no limit (default: " +
-           buffers_default +
-           ")\n"
-           "- track_sizes: enable \"stats sizes\"",
+           buffers_default + ")",
        [this](bool, const std::vector<std::string>& lists) {
          for (const std::string& list : lists) ApplyOptionList(list, &options_, &remarks_);
        });

@@ -21,7 +21,9 @@
 namespace server {
 
 State::State(Options o, std::unique_ptr<kbf::Store> s)
-    : options(std::move(o)), store(std::move(s)) {
+    : options(std::move(o)),
+      store(std::move(s)),
+      prefix_stats(options.prefix_delimiter, options.stats_detail) {
   input_budget.limit = options.read_buffer_bytes_max;
 }
 State::~State() = default;

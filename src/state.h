@@ -12,6 +12,7 @@
 #include "src/clock.h"
 #include "src/input.h"
 #include "src/options.h"
+#include "src/prefix_stats.h"
 #include "src/stats_totals.h"
 #include "storage/store.h"
 
@@ -35,6 +36,7 @@ struct State {
   std::atomic<uint64_t> rejected_connections{0};
   std::atomic<uint64_t> listen_disabled{0};
   StatsBaseline stats_baseline;
+  PrefixStats prefix_stats;
 
   std::vector<std::unique_ptr<Worker>> workers;  // last: they use what stands above to the end
 };

@@ -36,6 +36,13 @@ std::string Refuse(const Request& request, std::string_view line) {
   return {head.data(), FormatBinary(request, response, head.data()).bytes};
 }
 
+std::string Detail(std::string_view what, PrefixStats& prefixes) {
+  if (what == "dump") return prefixes.Dump();
+  if (what != "on" && what != "off") return "CLIENT_ERROR usage: stats detail on|off|dump\r\n";
+  prefixes.Enable(what == "on");
+  return "OK\r\n";
+}
+
 }  // namespace
 
 std::string Statistics(const Request& request, State& state) {
@@ -50,10 +57,12 @@ std::string Statistics(const Request& request, State& state) {
   }
   if (name == "reset") {
     state.stats_baseline.Reset(state);
+    state.prefix_stats.Clear();
     return request.wire == Wire::kBinary ? StatsWriter(request).Finish() : "RESET\r\n";
   }
-  // Keys are not counted by prefix: what cannot be switched on is not said to be.
-  if (name == "detail") return Refuse(request, "CLIENT_ERROR usage: stats detail on|off|dump\r\n");
+  if (name == "detail" && request.wire != Wire::kBinary) {
+    return Detail(protocol::NextToken(&rest), state.prefix_stats);
+  }
   if (name == "cachedump") {
     return Refuse(request, "CLIENT_ERROR stats cachedump not allowed\r\n");
   }

@@ -25,7 +25,8 @@ std::string_view InterfaceOf(const Options& options) {
   return options.wants_tcp() ? "localhost" : "NULL";
 }
 
-void WriteServer(const Options& options, StatsWriter* out) {
+void WriteServer(const State& state, StatsWriter* out) {
+  const Options& options = state.options;
   char mask[16];
   const char* const mask_end = std::to_chars(mask, mask + sizeof(mask), options.unix_mask, 8).ptr;
   out->Add("maxbytes", options.store.memory_bytes);
@@ -44,7 +45,7 @@ void WriteServer(const Options& options, StatsWriter* out) {
   out->Add("num_threads", options.threads);
   out->Add("num_threads_per_udp", 0);
   out->Add("stat_key_prefix", std::string_view(&options.prefix_delimiter, 1));
-  out->Add("detail_enabled", false);  // -D names a delimiter, but nothing is counted by prefix
+  out->Add("detail_enabled", state.prefix_stats.enabled());
   out->Add("reqs_per_event", options.requests_per_event);
   out->Add("cas_enabled", options.store.keep_cas);
   out->Add("tcp_backlog", options.backlog);
@@ -112,7 +113,7 @@ void WriteAbsent(const Options& options, StatsWriter* out) {
 }  // namespace
 
 void WriteSettings(const State& state, StatsWriter* out) {
-  WriteServer(state.options, out);
+  WriteServer(state, out);
   WriteTuning(state.options, out);
   WriteAbsent(state.options, out);
 }

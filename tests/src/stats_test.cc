@@ -565,7 +565,7 @@ TEST_SUITE("src") {
   TEST_CASE("what stats cannot tell is refused in memcached's words") {
     Server server;
     CHECK(Reply(server.state, "sizes") == "STAT sizes_status disabled\r\nEND\r\n");
-    for (const char* rest : {"detail", "detail on", "detail dump", "detail x"}) {
+    for (const char* rest : {"detail", "detail x", "detail ON"}) {
       CHECK(Reply(server.state, rest) == "CLIENT_ERROR usage: stats detail on|off|dump\r\n");
     }
     CHECK(Reply(server.state, "cachedump 1 0") == "CLIENT_ERROR stats cachedump not allowed\r\n");
@@ -576,6 +576,35 @@ TEST_SUITE("src") {
     // Spaces around the word and words behind it are no error.
     CHECK(Reply(server.state, "  sizes  extra ") == Reply(server.state, "sizes"));
     CHECK(Reply(server.state, " reset x") == "RESET\r\n");
+  }
+
+  TEST_CASE("stats detail counts by prefix while it is on, and no more than its limit") {
+    Server server;
+    PrefixStats& prefixes = server.state.prefix_stats;
+    CHECK(!prefixes.enabled());
+    CHECK(Reply(server.state, "detail dump") == "END\r\n");
+    CHECK(Reply(server.state, "detail on") == "OK\r\n");
+    CHECK(prefixes.enabled());
+    CHECK(Ask(server.state, "settings").text("detail_enabled") == "yes");
+    prefixes.CountGet("foo:1", true);
+    prefixes.CountGet("foo:2", false);
+    prefixes.CountSet("foo:");
+    prefixes.CountDelete("foo:bar:baz");
+    prefixes.CountGet("plain", true);
+    prefixes.CountSet("a\r\nEND\r\n:x");
+    CHECK(Reply(server.state, "detail dump") == "PREFIX foo get 2 hit 1 set 1 del 1\r\nEND\r\n");
+    CHECK(Reply(server.state, "detail off") == "OK\r\n");
+    CHECK(!prefixes.enabled());
+    CHECK(Reply(server.state, "reset") == "RESET\r\n");
+    CHECK(Reply(server.state, "detail dump") == "END\r\n");
+
+    for (size_t i = 0; i < PrefixStats::kPrefixesMax + 10; ++i) {
+      prefixes.CountSet(std::to_string(i) + ":k");
+    }
+    const std::string dump = prefixes.Dump();
+    CHECK(std::ranges::count(dump, '\n') == PrefixStats::kPrefixesMax + 1);
+    CHECK(dump.find("PREFIX 65535 ") != dump.npos);
+    CHECK(dump.find("PREFIX 65536 ") == dump.npos);
   }
 
   TEST_CASE("on the binary wire stats are packets up to an empty one") {
