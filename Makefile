@@ -17,6 +17,7 @@ endif
 PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
+PACKAGES_VERSUS := memcached python3
 INSTALL_PACKAGES := tools/install-packages
 
 # ---- configuration -------------------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) 
 ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
-.PHONY: all serve check check-unit check-layers check-headers bench install uninstall dist asan ubsan tsan \
+.PHONY: all serve check check-unit check-layers check-headers bench versus install uninstall dist asan ubsan tsan \
         sanitizer-run format check-format lint clean distclean help soak
 .SECONDARY:
 
@@ -150,6 +151,11 @@ soak: $(BUILD)/tests/unit
 bench: $(BENCH_BIN)
 	@bench/run $(BUILD)
 
+# kbfcached beside Debian's memcached; VERSUS=speed, memory or misses runs one part.
+versus: all
+	@$(INSTALL_PACKAGES) 'to compare' $(PACKAGES_VERSUS)
+	@bench/versus $(BUILD) $(VERSUS)
+
 asan:
 	@$(MAKE) BUILD=build-asan SANITIZE=address sanitizer-run
 ubsan:
@@ -215,6 +221,7 @@ help:
 	@echo 'make check      the same, then every test; ends with "N passed, M failed"'
 	@echo 'make soak       the statistical tests with more seeds and larger sizes'
 	@echo 'make bench      in-process benchmarks; tables in bench/results/'
+	@echo 'make versus     side by side with memcached: speed, memory, misses; tables in bench/results/'
 	@echo 'make asan | ubsan | tsan    the unit tests under a sanitizer, in their own build directory'
 	@echo 'make format | check-format | lint    clang-format; clang-tidy and cppcheck'
 	@echo 'make install | uninstall    programs, libkbf.a, headers, kbf.pc (DESTDIR, ./configure --prefix)'

@@ -153,7 +153,7 @@ struct SlabCounters {
 
 struct SlabConfig {
   uint64_t memory_bytes = 0;
-  double front_share = 0.25;  // of the memory, for items that could also live in the chain
+  double front_share = 0.0625;  // of the memory, for items that could also live in the chain
   bool evictions = true;
   bool keep_cas = true;
   uint32_t item_bytes_max = 1 << 20;        // key and value and what memcached would need besides

@@ -1,0 +1,253 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/kbfload/crush.h"
+#include "tools/kbfload/source.h"
+#include "tools/kbfload/trace.h"
+
+namespace load {
+namespace {
+
+// A file with some text, gone at the end.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& text) {
+    const int fd = mkstemp(path_.data());
+    REQUIRE(fd >= 0);
+    close(fd);
+    std::ofstream(path_) << text;
+  }
+  ~TextFile() { unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/kbfload_test_XXXXXX";
+};
+
+TEST_SUITE("tools") {
+  TEST_CASE("kbfload: a walk gives out every key once, however many threads ask") {
+    constexpr uint64_t kKeys = 100003;
+    for (const KeyCode step : {KeyCode{1}, KeyCode{2}}) {
+      const SourceFactory sources = WalkKeys(Verb::kGet, 0, step, step * kKeys);
+      std::vector<std::atomic<int>> given(kKeys);
+      std::vector<std::thread> threads;
+      for (uint64_t i = 0; i < 3; ++i) {
+        threads.emplace_back([&, i] {
+          const auto source = sources(i);
+          std::array<Task, 7> tasks;
+          while (const size_t count = source->Next(tasks)) {
+            for (size_t j = 0; j < count; ++j) ++given.at(tasks[j].key / step);
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      for (const auto& count : given) CHECK(count == 1);
+    }
+  }
+
+  TEST_CASE("kbfload: sets are walked one a request, gets as many as fit") {
+    std::array<Task, 8> tasks;
+    CHECK(WalkKeys(Verb::kSet, 0, 2, 100)(0)->Next(tasks) == 1);
+    const auto gets = WalkKeys(Verb::kGet, 0, 1, 10)(0);
+    CHECK(gets->Next(tasks) == 8);
+    CHECK(gets->Next(tasks) == 2);
+    CHECK(gets->Next(tasks) == 0);
+  }
+
+  TEST_CASE("kbfload: a mix has its shares of verbs and strangers, and follows from the seed") {
+    const Workload workload({.seed = 4, .keys = 1000});
+    MixOptions options;
+    options.mix = ParseMix("7:2:1");
+    options.strangers = 0.25;
+    constexpr double kCount = 200000;
+    std::array<double, kVerbs> verbs{};
+    double strangers = 0;
+    const auto source = DrawKeys(workload, options, 4)(3);
+    const auto again = DrawKeys(workload, options, 4)(3);
+    Task task;
+    Task same;
+    for (int i = 0; i < kCount; ++i) {
+      REQUIRE(source->Next({&task, 1}) == 1);
+      REQUIRE(again->Next({&same, 1}) == 1);
+      CHECK(task.key == same.key);
+      CHECK(task.key / 2 < 1000);
+      ++verbs[static_cast<size_t>(task.verb)];
+      strangers += IsStranger(task.key);
+      CHECK((task.verb == Verb::kGet || !IsStranger(task.key)));
+    }
+    const auto near = [](double count, double share) {
+      return std::abs(count - share * kCount) < 5 * std::sqrt(kCount * share * (1 - share));
+    };
+    CHECK(near(verbs[0], 0.7));
+    CHECK(near(verbs[1], 0.2));
+    CHECK(near(verbs[2], 0.1));
+    CHECK(near(strangers, 0.7 * 0.25));
+    options.pass = 1;
+    const auto other = DrawKeys(workload, options, 4)(3);
+    int equal = 0;
+    for (int i = 0; i < 1000; ++i) {
+      REQUIRE(source->Next({&task, 1}) == 1);
+      REQUIRE(other->Next({&same, 1}) == 1);
+      equal += task.key == same.key;
+    }
+    CHECK(equal < 50);
+  }
+
+  TEST_CASE("kbfload: a mix with a number of operations ends after them") {
+    const Workload workload({.keys = 10});
+    MixOptions options;
+    options.ops = 1001;
+    // Shared out among the connections; with many of them some have nothing to do.
+    for (const unsigned connections : {1u, 4u, 2000u}) {
+      size_t all = 0;
+      for (unsigned i = 0; i < connections; ++i) {
+        const auto source = DrawKeys(workload, options, connections)(i);
+        std::array<Task, 10> tasks;
+        while (const size_t count = source->Next(tasks)) all += count;
+      }
+      CHECK(all == 1001);
+    }
+  }
+
+  TEST_CASE("kbfload: a cycle goes round all keys, in order or shuffled") {
+    for (const bool shuffled : {false, true}) {
+      const auto source = CycleKeys(Verb::kSet, 100, shuffled)(5);
+      std::vector<int> given(100);
+      Task task;
+      for (int i = 0; i < 300; ++i) {
+        REQUIRE(source->Next({&task, 1}) == 1);
+        ++given.at(task.key / 2);
+      }
+      for (const int count : given) CHECK(count == 3);
+    }
+  }
+
+  TEST_CASE("kbfload: mixes are read, and nonsense refused") {
+    CHECK(ParseMix("1:0:0").share[0] == 1);
+    CHECK(ParseMix("30:1:0.23").share[2] == doctest::Approx(0.23));
+    for (const char* bad : {"", "1", "1:2", "1:2:3:4", "0:0:0", "-1:1:1", "a:b:c", "1:2:", "1,2,3",
+                            "nan:1:1", "inf:1:1", "1:2:3 "}) {
+      CAPTURE(bad);
+      CHECK_THROWS_AS(ParseMix(bad), std::invalid_argument);
+    }
+  }
+
+  TEST_CASE("kbfload: a trace is replayed in order, gets that follow each other together") {
+    const TextFile file("# a comment\nset a 10\nget a\nget b\n\nget c\ndelete a\ntouch b\nset d\n");
+    const Trace trace = ReadTrace(file.path(), 1000);
+    CHECK(*trace.keys == KeyList{"a", "b", "c", "d"});
+    REQUIRE(trace.tasks->size() == 7);
+    const auto source = ReplayTrace(trace.tasks)(0);
+    std::array<Task, 4> tasks;
+    REQUIRE(source->Next(tasks) == 1);
+    CHECK(tasks[0].verb == Verb::kSet);
+    CHECK(tasks[0].value_bytes == 10);
+    REQUIRE(source->Next(tasks) == 3);
+    CHECK(tasks[1].key == StoredKey(1));
+    CHECK(tasks[2].key == StoredKey(2));
+    REQUIRE(source->Next(tasks) == 1);
+    CHECK(tasks[0].verb == Verb::kDelete);
+    REQUIRE(source->Next(tasks) == 1);
+    CHECK(tasks[0].verb == Verb::kTouch);
+    REQUIRE(source->Next(tasks) == 1);
+    CHECK(tasks[0].value_bytes == Task::kDrawnBytes);
+    CHECK(source->Next(tasks) == 0);
+    CHECK(source->Next(tasks) == 0);
+  }
+
+  TEST_CASE("kbfload: bad traces and key files are refused with the line") {
+    const std::vector<std::pair<std::string, std::string>> bad = {
+        {"frob a\n", ":1: expected get"},
+        {"get\n", ":1: a key has"},
+        {"\nget a b\n", ":2: too many words"},
+        {"set a 1001\n", ":1: a value has 0 to 1000"},
+        {"set a x\n", ":1: a value has"},
+        {"set a 1 2\n", ":1: too many words"},
+        {"incr a\n", ":1: expected get"},
+        {"# nothing\n", "holds no requests"},
+        {"get " + std::string(251, 'k') + "\n", ":1: a key has"},
+    };
+    for (const auto& [text, complaint] : bad) {
+      CAPTURE(text);
+      const TextFile file(text);
+      try {
+        ReadTrace(file.path(), 1000);
+        FAIL("was not refused");
+      } catch (const std::invalid_argument& error) {
+        CHECK(std::string(error.what()).find(complaint) != std::string::npos);
+      }
+    }
+    CHECK_THROWS_AS(ReadTrace("/no/such/file", 1000), std::invalid_argument);
+    CHECK_THROWS_AS(ReadTrace("/tmp", 1000), std::invalid_argument);
+    CHECK(ReadKeys(TextFile("a\nb\r\n#c\n").path())->size() == 2);
+    CHECK_THROWS_AS(ReadKeys(TextFile("a\na\n").path()), std::invalid_argument);
+    CHECK_THROWS_AS(ReadKeys(TextFile("a b\n").path()), std::invalid_argument);
+    CHECK_THROWS_AS(ReadKeys(TextFile("").path()), std::invalid_argument);
+  }
+
+  TEST_CASE("kbfload: crush lines are read") {
+    const Address server = ParseAddress("127.0.0.1:9");
+    const CrushLine get = ParseCrushLine(
+        "send=ascii_mget,recv=blind_read,conns=50,key_prefix=foobar,key_count=1000,value_size=100,"
+        "pipelines=8,mget_count=40,key_prealloc=1,key_randomize=1",
+        server);
+    CHECK(get.verb == Verb::kGet);
+    CHECK(get.crew.wire == protocol::Wire::kText);
+    CHECK(get.crew.connections == 50);
+    CHECK(get.crew.pipeline == 8);
+    CHECK(get.crew.multiget == 40);
+    CHECK_FALSE(get.crew.check_values);
+    CHECK(get.shuffled);
+    CHECK(get.workload.keys == 1000);
+    CHECK(get.workload.key_prefix == "foobar");
+    CHECK(get.workload.value_size == "100");
+    CHECK(get.crew.server.Name() == "127.0.0.1:9");
+    const CrushLine set = ParseCrushLine("send=binary_set,value=hi,expire=60,port=99", server);
+    CHECK(set.verb == Verb::kSet);
+    CHECK(set.crew.wire == protocol::Wire::kBinary);
+    CHECK(set.crew.check_values);
+    CHECK(set.crew.ttl_s == 60);
+    CHECK(set.workload.value == "hi");
+    CHECK(set.crew.server.Name() == "127.0.0.1:99");
+    CHECK(ParseCrushLine("send=meta_get", server).crew.wire == protocol::Wire::kMeta);
+  }
+
+  TEST_CASE("kbfload: crush lines with a mistake are refused, and say which") {
+    const Address server = ParseAddress("127.0.0.1:9");
+    const std::vector<std::pair<std::string, std::string>> bad = {
+        {"conns=5", "send= is missing"},
+        {"send=ascii_frob", "send=ascii_frob is not known"},
+        {"send=ascii_get,frob=1", "'frob' is not known"},
+        {"send=ascii_get,recv=ascii_read", "recv=ascii_read is not known"},
+        {"send=ascii_get,conns=0", "conns must be a number from 1"},
+        {"send=ascii_get,conns=many", "not 'many'"},
+        {"send=ascii_get,conns=1,conns=2", "'conns' is given twice"},
+        {"send=ascii_get,nothing", "'nothing' is not name=value"},
+        {"send=ascii_get,=5", "is not name=value"},
+        {"send=ascii_get,mget_count=5", "'mget_count' is not known"},
+        {"send=ascii_get,key_prefix=", "key_prefix must not be empty"},
+        {"send=ascii_get,port=70000", "the port is a number"},
+    };
+    for (const auto& [line, complaint] : bad) {
+      CAPTURE(line);
+      try {
+        ParseCrushLine(line, server);
+        FAIL("was not refused");
+      } catch (const std::invalid_argument& error) {
+        CAPTURE(error.what());
+        CHECK(std::string(error.what()).find(complaint) != std::string::npos);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace load

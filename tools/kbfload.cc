@@ -1,0 +1,223 @@
+// kbfload: the Facebook workload for any memcached server, with every answer checked. This file
+// reads the command line; tools/kbfload/commands.h has what the commands do, and the exit codes.
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <clocale>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "config.h"
+#include "tools/kbfload/commands.h"
+
+namespace {
+
+using load::Settings;
+
+// 10M, 1e6, 250k as digits; a validator may rewrite its text before CLI11 reads the number.
+std::string ReadCount(std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, number);
+  std::string_view rest(stop, static_cast<size_t>(end - stop));
+  constexpr std::string_view kSuffixes = "kmgKMG";
+  if (code == std::errc() && rest.size() == 1 && kSuffixes.find(rest[0]) != std::string::npos) {
+    number *= std::pow(1000.0, static_cast<double>(kSuffixes.find(rest[0]) % 3 + 1));
+    rest = {};
+  }
+  if (code != std::errc() || !rest.empty() || !(number >= 0 && number < 1e15) ||
+      number != std::floor(number)) {
+    return "'" + text + "' is no whole number such as 1000000, 1e6 or 10M";
+  }
+  text = std::to_string(static_cast<unsigned long long>(number));
+  return {};
+}
+const CLI::Validator kCount(ReadCount, "COUNT", "count");
+
+void AddOutput(CLI::App* app, Settings* settings) {
+  app->add_option("--json", settings->json_file, "write all results to this file ('-': stdout)")
+      ->group("Output");
+  app->add_flag("-q,--quiet", settings->quiet, "no progress line")->group("Output");
+  app->add_flag("!--no-histogram", settings->histogram, "do not draw the latencies")
+      ->group("Output");
+  app->add_flag("--strict", settings->strict, "exit with 3 if any answer was wrong")
+      ->group("Output");
+}
+
+void AddServer(CLI::App* app, Settings* settings, int servers) {
+  app->add_option("server", settings->servers, "host:port, [v6]:port or unix:/path")
+      ->expected(servers == 2 ? 2 : 0, servers)
+      ->required(servers == 2);
+  app->add_option("--timeout", settings->load.timeout_s,
+                  "seconds without an answer before giving up")
+      ->check(CLI::Range(0.01, 3600.0));
+}
+
+// `lists`: several numbers, separated by commas (sweep).
+void AddLoad(CLI::App* app, Settings* settings, bool lists) {
+  const std::map<std::string, protocol::Wire> wires = {{"text", protocol::Wire::kText},
+                                                       {"binary", protocol::Wire::kBinary},
+                                                       {"meta", protocol::Wire::kMeta}};
+  app->add_option("--protocol", settings->wire, "text, binary or meta")
+      ->transform(CLI::CheckedTransformer(wires).description("text|binary|meta"))
+      ->default_str("text")
+      ->group("Load");
+  const auto number = [&](const char* name, std::vector<unsigned>* list, const char* what,
+                          unsigned max) {
+    auto* const option = app->add_option(name, *list, what)->check(CLI::Range(1u, max));
+    option->group("Load")->expected(1, lists ? 100 : 1)->delimiter(',');
+  };
+  number("-c,--connections", &settings->connections, "connections, over all threads", 100000);
+  number("-p,--pipeline", &settings->pipeline, "requests that are sent at once", 100000);
+  number("-n,--multiget", &settings->multiget, "keys in a get", 10000);
+  app->add_option("-t,--threads", settings->load.threads, "threads")
+      ->check(CLI::Range(1u, 1024u))
+      ->group("Load");
+}
+
+void AddWorkload(CLI::App* app, Settings* settings) {
+  load::WorkloadOptions& work = settings->workload;
+  const auto add = [app](const char* name, auto* value, const char* what) {
+    return app->add_option(name, *value, what)->group("Workload");
+  };
+  add("--seed", &work.seed, "all randomness follows from it");
+  add("-k,--keys", &work.keys, "how many keys there are")->transform(kCount);
+  add("--key-size", &work.key_size, "etc (ETC's distribution), N or A-B bytes");
+  add("--value-size", &work.value_size, "etc, tiny (ETC's below 15 bytes), N or A-B bytes");
+  add("--value-max", &work.value_bytes_max, "longer values are drawn as this")
+      ->transform(kCount)
+      ->check(CLI::Range(0u, load::kValueBytesLimit));
+  add("-v,--values", &work.values, "distinct values; 0: every key has its own")->transform(kCount);
+  add("--value-zipf", &work.value_zipf, "Zipf exponent of the values' popularity; 0: uniform")
+      ->check(CLI::Range(0.0, 10.0));
+  add("--generation", &work.generation, "another generation gives every key another value");
+  add("--flags", &work.flags, "client flags that are stored, and checked");
+  add("--ttl", &settings->ttl_s, "seconds that sets give their keys to live; 0: for ever");
+  add("--keys-file", &settings->keys_file, "keys from this file, one a line");
+}
+
+void AddMix(CLI::App* app, Settings* settings, std::string* mix) {
+  const auto add = [app](const char* name, auto* value, const char* what) {
+    return app->add_option(name, *value, what)->group("Mix");
+  };
+  add("--mix", mix, "shares of get:set:delete")->capture_default_str();
+  add("--zipf", &settings->mix.zipf, "Zipf exponent of the keys' popularity; 0: uniform")
+      ->check(CLI::Range(0.0, 10.0));
+  add("--strangers", &settings->mix.strangers, "share of gets that ask for keys nobody stored")
+      ->check(CLI::Range(0.0, 1.0));
+  add("--pass", &settings->mix.pass, "another pass draws other keys by the same rules");
+  app->add_flag("--read-through", settings->read_through, "set every key that a get missed")
+      ->group("Mix");
+  add("-s,--seconds", &settings->load.seconds, "how long, where --ops or --trace do not end it")
+      ->check(CLI::Range(0.01, 1e6));
+  app->add_flag("--fill", settings->fill_first, "store all keys first")->group("Mix");
+  add("--warmup", &settings->warmup_s, "seconds of the same mix that are not counted")
+      ->check(CLI::Range(0.0, 1e6));
+}
+
+struct Command {
+  CLI::App* app;
+  int (*run)(const Settings&);
+};
+
+int Dispatch(const std::vector<Command>& commands, Settings* settings, const std::string& mix) {
+  settings->mix.mix = load::ParseMix(mix);
+  settings->version = PACKAGE_VERSION;
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    // Work that ends by itself is not cut off, unless asked for.
+    const bool ends = settings->ops > 0 || !settings->trace_file.empty();
+    if (ends && command.app->count("--seconds") == 0) settings->load.seconds = 0;
+    return command.run(*settings);
+  }
+  return load::kBadSettings;
+}
+
+void StopAtInterrupt() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { load::interrupted = true; };
+  // The second one ends the program: the server may not answer any more.
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::setlocale(LC_CTYPE, "");
+  Settings settings;
+  settings.load.seconds = 10;
+  std::string mix = "30:1:0.23";
+  CLI::App app{
+      "kbfload: the Facebook workload for any memcached server, with every answer checked"};
+  app.option_defaults()->always_capture_default();
+  app.set_version_flag("--version", std::string("kbfload ") + PACKAGE_VERSION);
+  app.require_subcommand(1);
+  const auto command = [&](const char* name, const char* what, int servers) {
+    CLI::App* const sub = app.add_subcommand(name, what);
+    AddServer(sub, &settings, servers);
+    AddOutput(sub, &settings);
+    return sub;
+  };
+
+  CLI::App* const fill = command("fill", "store all keys", 1);
+  CLI::App* const verify = command("verify", "ask for all keys, and as many strangers", 1);
+  CLI::App* const run = command("run", "a mix of requests for some time", 1);
+  CLI::App* const sweep = command("sweep", "a table over connections, pipeline and multiget", 1);
+  CLI::App* const compare = command("compare", "the same work for two servers in turn", 2);
+  CLI::App* const crush = command("crush", "what a file in mc-crusher's form describes", 1);
+  crush->add_option("--config", settings.crush_file, "the file; see the manual")->required();
+  crush->add_option("-s,--seconds", settings.load.seconds, "how long")
+      ->check(CLI::Range(0.01, 1e6));
+  crush->add_option("-t,--threads", settings.load.threads, "threads")->check(CLI::Range(1u, 1024u));
+  for (CLI::App* const sub : {fill, verify, run, sweep, compare}) {
+    AddLoad(sub, &settings, sub == sweep);
+    AddWorkload(sub, &settings);
+  }
+  for (CLI::App* const sub : {run, sweep, compare}) {
+    AddMix(sub, &settings, &mix);
+  }
+  for (CLI::App* const sub : {run, compare}) {
+    sub->add_option("--ops", settings.ops, "end after so many operations")
+        ->transform(kCount)
+        ->group("Mix");
+    sub->add_option("--rate", settings.load.rate,
+                    "open loop: requests per second, over all connections")
+        ->check(CLI::Range(0.0, 1e9))
+        ->group("Mix");
+    sub->add_option("--trace", settings.trace_file, "replay the requests of this file")
+        ->group("Mix");
+  }
+  compare->add_option("--rounds", settings.rounds, "turns of each server")
+      ->check(CLI::Range(1u, 1000u))
+      ->group("Mix");
+  app.footer(
+      "Examples:\n"
+      "  kbfload fill --keys 1M -p 20 && kbfload verify --keys 1M -p 20\n"
+      "  kbfload run 127.0.0.1:11211 --fill --seconds 10 --json result.json\n"
+      "  kbfload compare localhost:11211 localhost:11311 --fill --rounds 5 --seconds 2");
+  CLI11_PARSE(app, argc, argv);
+  StopAtInterrupt();
+  try {
+    const int code = Dispatch({{fill, load::Fill},
+                               {verify, load::Verify},
+                               {run, load::Run},
+                               {sweep, load::Sweep},
+                               {crush, load::Crush},
+                               {compare, load::Compare}},
+                              &settings, mix);
+    // A full disk or a closed pipe must not look like success.
+    if (std::fflush(stdout) != 0) {
+      std::perror("kbfload: cannot write the result");
+      return load::kBadSettings;
+    }
+    return code;
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "kbfload: %s\n", error.what());
+    return load::kBadSettings;
+  }
+}

@@ -1,0 +1,207 @@
+#include "tools/kbfload/server.h"
+
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "protocol/client.h"
+
+namespace load {
+namespace {
+
+[[noreturn]] void Fail(const Address& address, const std::string& what) {
+  throw ServerError(address.Name() + " " + what);
+}
+
+// poll() for one socket; false when the time is over.
+bool WaitFor(int fd, short events, double timeout_s) {
+  pollfd wait{fd, events, 0};
+  return poll(&wait, 1, static_cast<int>(timeout_s * 1000)) > 0;
+}
+
+Socket ConnectTo(const Address& address, const sockaddr* name, socklen_t bytes, int family,
+                 double timeout_s, std::string* error) {
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) Fail(address, std::string("gets no socket: ") + std::strerror(errno));
+  int code = 0;
+  if (connect(socket.fd(), name, bytes) != 0) code = errno;
+  // A unix socket whose backlog is full says EAGAIN: wait a little, as a blocking connect would.
+  for (int i = 0; code == EAGAIN && i < timeout_s * 1000; ++i) {
+    usleep(1000);
+    code = connect(socket.fd(), name, bytes) == 0 ? 0 : errno;
+  }
+  if (code == EINPROGRESS) {
+    socklen_t length = sizeof code;
+    code = ETIMEDOUT;
+    if (WaitFor(socket.fd(), POLLOUT, timeout_s)) {
+      getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &code, &length);
+    }
+  }
+  if (code == 0) return socket;
+  *error = std::strerror(code);
+  return Socket();
+}
+
+Socket ConnectUnix(const Address& address, double timeout_s, std::string* error) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::memcpy(name.sun_path, address.path.data(), address.path.size());
+  return ConnectTo(address, reinterpret_cast<sockaddr*>(&name), sizeof name, AF_UNIX, timeout_s,
+                   error);
+}
+
+Socket ConnectTcp(const Address& address, double timeout_s, std::string* error) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int code = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
+  if (code != 0) Fail(address, std::string("cannot be found: ") + gai_strerror(code));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    Socket socket =
+        ConnectTo(address, at->ai_addr, at->ai_addrlen, at->ai_family, timeout_s, error);
+    if (socket.fd() < 0) continue;
+    const int on = 1;
+    setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return socket;
+  }
+  return Socket();
+}
+
+bool IsLocal(const Address& address) {
+  return address.is_unix() || address.host == "localhost" || address.host == "::1" ||
+         address.host.starts_with("127.");
+}
+
+// VmRSS of a process; absent where there is none that may be looked at.
+std::optional<uint64_t> RssOf(const std::string& pid) {
+  std::ifstream status("/proc/" + pid + "/status");
+  for (std::string word; status >> word;) {
+    uint64_t kib = 0;
+    if (word == "VmRSS:" && status >> kib) return kib * 1024;
+  }
+  return std::nullopt;
+}
+
+// Sends `stats`, and reads replies to the end of the list.
+void ReadStats(const Address& address, protocol::Wire wire, double timeout_s, ServerState* state) {
+  const Socket socket = Connect(address, timeout_s);
+  char request[protocol::kFrameBytesMax];
+  const char* const end = protocol::FrameRequest(wire, {.op = protocol::Op::kStats}, request).end;
+  if (send(socket.fd(), request, static_cast<size_t>(end - request), MSG_NOSIGNAL) < 0) {
+    Fail(address, std::string("takes no request: ") + std::strerror(errno));
+  }
+  std::string bytes;
+  for (;;) {
+    protocol::Reply reply;
+    const protocol::ReplyResult result = protocol::ParseReply(wire, bytes, &reply);
+    if (result.status == protocol::ReplyStatus::kBroken) {
+      Fail(address, "answers garbage to 'stats'");
+    }
+    if (result.status == protocol::ReplyStatus::kOk) {
+      if (reply.kind != protocol::ReplyKind::kStat) return;  // the end, or no statistics here
+      state->stats[std::string(reply.key)] = reply.value;
+      bytes.erase(0, result.consumed);
+      continue;
+    }
+    char buffer[16384];
+    if (!WaitFor(socket.fd(), POLLIN, timeout_s)) Fail(address, "does not answer 'stats'");
+    const ssize_t got = recv(socket.fd(), buffer, sizeof buffer, 0);
+    if (got <= 0) Fail(address, "hangs up instead of answering 'stats'");
+    bytes.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+}  // namespace
+
+std::string Address::Name() const {
+  if (is_unix()) return "unix:" + path;
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
+}
+
+Address ParseAddress(const std::string& text) {
+  const auto refuse = [&text](const std::string& why) {
+    throw std::invalid_argument("'" + text + "' is no server: " + why);
+  };
+  Address address;
+  if (text.starts_with("unix:") || text.starts_with("/")) {
+    address.path = text.substr(text.starts_with("/") ? 0 : 5);
+    if (address.path.empty() || address.path.size() >= sizeof(sockaddr_un::sun_path)) {
+      refuse("the path of a unix socket has 1 to 107 bytes");
+    }
+    return address;
+  }
+  const size_t bracket = text.starts_with("[") ? text.find(']') : 0;
+  if (bracket == std::string::npos) refuse("']' is missing");
+  const size_t colon = text.find(':', bracket);
+  address.host = bracket > 0 ? text.substr(1, bracket - 1) : text.substr(0, colon);
+  address.port = colon == std::string::npos ? "11211" : text.substr(colon + 1);
+  unsigned port = 0;
+  const char* const end = address.port.data() + address.port.size();
+  const auto [stop, code] = std::from_chars(address.port.data(), end, port);
+  if (address.host.empty()) refuse("give host:port, [v6]:port or unix:/path");
+  if (code != std::errc() || stop != end || port == 0 || port > 65535) {
+    refuse("the port is a number from 1 to 65535");
+  }
+  return address;
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Socket Connect(const Address& address, double timeout_s) {
+  std::string error = "no address";
+  Socket socket = address.is_unix() ? ConnectUnix(address, timeout_s, &error)
+                                    : ConnectTcp(address, timeout_s, &error);
+  if (socket.fd() < 0) Fail(address, "refuses the connection: " + error);
+  return socket;
+}
+
+std::optional<double> ServerState::Number(const std::string& name) const {
+  const auto found = stats.find(name);
+  if (found == stats.end()) return std::nullopt;
+  double number = 0;
+  const std::string& text = found->second;
+  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<double> ServerState::cpu_seconds() const {
+  const auto user = Number("rusage_user");
+  const auto system = Number("rusage_system");
+  if (!user || !system) return std::nullopt;
+  return *user + *system;
+}
+
+std::optional<uint64_t> ServerState::items() const {
+  const auto number = Number("curr_items");
+  return number ? std::optional(static_cast<uint64_t>(*number)) : std::nullopt;
+}
+
+std::string ServerState::version() const {
+  const auto found = stats.find("version");
+  return found == stats.end() ? "" : found->second;
+}
+
+ServerState AskServer(const Address& address, protocol::Wire wire, double timeout_s) {
+  ServerState state;
+  ReadStats(address, wire == protocol::Wire::kBinary ? wire : protocol::Wire::kText, timeout_s,
+            &state);
+  if (const auto pid = state.stats.find("pid"); pid != state.stats.end() && IsLocal(address)) {
+    state.rss_bytes = RssOf(pid->second);
+  }
+  return state;
+}
+
+}  // namespace load
