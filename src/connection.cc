@@ -186,7 +186,7 @@ Connection::Step Connection::ExecuteReceived(unsigned* budget) {
     }
     step = Step::kHungry;
   }
-  // Held gets point into the input: they are answered before it moves.
+  // What is held points into the input: it is answered before that moves.
   worker_.dispatcher().AnswerHeld(worker_.now());
   return step;
 }
@@ -226,6 +226,10 @@ Connection::Step Connection::ExecuteOne(unsigned* budget) {
     last_command_.store(worker_.now(), std::memory_order_relaxed);
     if (request.op == protocol::Op::kGet) {
       if (!HoldKeys(&request, budget)) return Step::kFull;
+    } else if (Dispatcher::IsWrite(request)) {
+      while (!worker_.dispatcher().HoldWrite(request, worker_.now())) {
+        worker_.dispatcher().AnswerHeld(worker_.now());
+      }
     } else {
       worker_.dispatcher().AnswerHeld(worker_.now());
       const Dispatcher::Next next = worker_.dispatcher().Execute(request, worker_.now());
@@ -255,7 +259,7 @@ void Connection::LogRequest(uint64_t consumed) {
 bool Connection::HoldKeys(protocol::Request* request, unsigned* budget) {
   const size_t length = request->rest.size();
   if (request->wire == protocol::Wire::kText) request->rest.remove_prefix(keys_done_);
-  while (!worker_.dispatcher().Hold(request)) {
+  while (!worker_.dispatcher().HoldGet(request)) {
     worker_.dispatcher().AnswerHeld(worker_.now());
     if (*budget > 0) --*budget;
     // A single key is not parsed again: it may have been decoded in place.

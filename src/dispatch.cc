@@ -97,9 +97,9 @@ void Dispatcher::Push(std::string_view key, bool last) {
   held_[num_held_++] = {static_cast<uint8_t>(num_requests_ - 1), last};
 }
 
-bool Dispatcher::Hold(Request* request) {
+bool Dispatcher::HoldGet(Request* request) {
   assert(request->op == Op::kGet);
-  if (num_held_ == kHeldMax) return false;
+  if (num_held_ == kHeldMax || num_writes_ > 0) return false;
   requests_[num_requests_++] = *request;
   plain_ = plain_ && AsksOnlyForTheValue(*request);
   if (request->wire != Wire::kText) {
@@ -134,7 +134,11 @@ kbf::ReadOptions Dispatcher::OptionsOf(const Request& request, uint32_t now) con
 }
 
 void Dispatcher::AnswerHeld(uint32_t now) {
-  if (num_held_ == 0) return;
+  if (num_held_ > 0) AnswerGets(now);
+  if (num_writes_ > 0) AnswerWrites(now);
+}
+
+void Dispatcher::AnswerGets(uint32_t now) {
   std::array<kbf::Reading, kHeldMax> readings;
   if (plain_) {
     store_.GetMany(std::span(keys_.data(), num_held_), now, readings.data());
@@ -177,6 +181,66 @@ void Dispatcher::AnswerRead(const Request& request, std::string_view key, kbf::R
   if (request.wire != Wire::kBinary) output_.Append("\r\n");
 }
 
+// ---- writes -------------------------------------------------------------------------------------
+
+bool Dispatcher::IsWrite(const Request& request) {
+  return request.op >= Op::kSet && request.op <= Op::kCas && !request.too_large;
+}
+
+bool Dispatcher::HoldWrite(const Request& request, uint32_t now) {
+  assert(IsWrite(request));
+  if (num_writes_ == kHeldMax || num_held_ > 0) return false;
+  if (state_.prefix_stats.enabled()) state_.prefix_stats.CountSet(request.key);
+  requests_[num_requests_++] = request;
+  kbf::WriteRequest& write = writes_[num_writes_++];
+  write.mode = ModeOf(request.op);
+  write.key = request.key;
+  write.value = request.value;
+  write.flags = request.flags;
+  write.expires = state_.clock.Expiry(request.exptime.value_or(0), now);
+  write.cas = request.cas;
+  write.invalidate = request.invalidate;
+  return true;
+}
+
+void Dispatcher::AnswerWrites(uint32_t now) {
+  std::array<kbf::WriteResult, kHeldMax> results;
+  store_.WriteMany(std::span(writes_.data(), num_writes_), now, results.data());
+  for (size_t i = 0; i < num_writes_; ++i) AnswerWrite(requests_[i], results[i]);
+  num_writes_ = num_requests_ = 0;
+}
+
+void Dispatcher::AnswerWrite(const Request& request, const kbf::WriteResult& result) {
+  Response response;
+  response.key = request.key;
+  response.status = StatusOf(result.status);
+  response.cas = result.cas;
+  if (response.status == Status::kTooLarge) {
+    counters_.store_too_large.Add();
+  } else if (response.status == Status::kNoMemory) {
+    counters_.store_no_memory.Add();
+  } else {
+    counters_.cmd_set.Add();
+    if (request.op == Op::kCas || request.cas != 0) {
+      if (response.status == Status::kOk) counters_.cas_hits.Add();
+      if (response.status == Status::kExists) counters_.cas_badval.Add();
+      if (response.status == Status::kNotFound) counters_.cas_misses.Add();
+    }
+  }
+  Reply(request, response);
+}
+
+// The value was not even read. What was there must not outlive its replacement.
+void Dispatcher::RefuseTooLarge(const Request& request, uint32_t now) {
+  if (state_.prefix_stats.enabled()) state_.prefix_stats.CountSet(request.key);
+  if (request.op == Op::kSet || request.wire == Wire::kMeta) (void)store_.Delete(request.key, now);
+  if (request.wire != Wire::kBinary) counters_.store_too_large.Add();  // as memcached counts
+  Response response;
+  response.key = request.key;
+  response.status = Status::kTooLarge;
+  Reply(request, response);
+}
+
 // ---- everything else ----------------------------------------------------------------------------
 
 protocol::Head Dispatcher::Format(const Request& request, const Response& response) {
@@ -205,7 +269,7 @@ void Dispatcher::Reply(const Request& request, const Response& response) {
 }
 
 Dispatcher::Next Dispatcher::Execute(const Request& request, uint32_t now) {
-  assert(num_held_ == 0);
+  assert(num_requests_ == 0);
   switch (request.op) {
     case Op::kGet:
       assert(false);
@@ -219,7 +283,7 @@ Dispatcher::Next Dispatcher::Execute(const Request& request, uint32_t now) {
     case Op::kAppend:
     case Op::kPrepend:
     case Op::kCas:
-      Write(request, now);
+      RefuseTooLarge(request, now);
       break;
     case Op::kArithmetic:
       Arithmetic(request, now);
@@ -267,44 +331,6 @@ void Dispatcher::Touch(const Request& request, uint32_t now) {
   (reading.hit ? counters_.touch_hits : counters_.touch_misses).Add();
   Response response = ResponseOf(request.key, reading, now);
   if (!reading.hit) response.status = Status::kNotFound;
-  Reply(request, response);
-}
-
-void Dispatcher::Write(const Request& request, uint32_t now) {
-  if (state_.prefix_stats.enabled()) state_.prefix_stats.CountSet(request.key);
-  Response response;
-  response.key = request.key;
-  if (request.too_large) {
-    // What was there must not outlive its replacement.
-    if (request.op == Op::kSet || request.wire == Wire::kMeta)
-      (void)store_.Delete(request.key, now);
-    if (request.wire != Wire::kBinary) counters_.store_too_large.Add();  // as memcached counts
-    response.status = Status::kTooLarge;
-    return Reply(request, response);
-  }
-  kbf::WriteRequest write;
-  write.mode = ModeOf(request.op);
-  write.key = request.key;
-  write.value = request.value;
-  write.flags = request.flags;
-  write.expires = state_.clock.Expiry(request.exptime.value_or(0), now);
-  write.cas = request.cas;
-  write.invalidate = request.invalidate;
-  const kbf::WriteResult result = store_.Write(write, now);
-  response.status = StatusOf(result.status);
-  response.cas = result.cas;
-  if (response.status == Status::kTooLarge) {
-    counters_.store_too_large.Add();
-  } else if (response.status == Status::kNoMemory) {
-    counters_.store_no_memory.Add();
-  } else {
-    counters_.cmd_set.Add();
-    if (request.op == Op::kCas || request.cas != 0) {
-      if (response.status == Status::kOk) counters_.cas_hits.Add();
-      if (response.status == Status::kExists) counters_.cas_badval.Add();
-      if (response.status == Status::kNotFound) counters_.cas_misses.Add();
-    }
-  }
   Reply(request, response);
 }
 

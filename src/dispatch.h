@@ -2,8 +2,8 @@
 // both. A worker has one.
 //
 // Gets are held back and answered together, so that pipelined gets, multigets and their mixtures
-// all reach the store as batches; any other request must wait until they are answered, which keeps
-// replies in order.
+// all reach the store as batches; and so are sets and their kin. Any other request must wait until
+// they are answered, which keeps replies in order.
 //
 // Requires:  the worker's thread. The bytes that held requests point to stay where they are until
 //            AnswerHeld.
@@ -34,9 +34,12 @@ class Dispatcher {
 
   // Takes keys of a get until it has all of them, or has no room: false, answer first, then go on
   // with request.rest.
-  [[nodiscard]] bool Hold(protocol::Request* request);
+  [[nodiscard]] bool HoldGet(protocol::Request* request);
+  // The same for a write. REQUIRES: IsWrite(request)
+  [[nodiscard]] bool HoldWrite(const protocol::Request& request, uint32_t now);
+  static bool IsWrite(const protocol::Request& request);
   void AnswerHeld(uint32_t now);
-  // Any other request. REQUIRES: nothing is held.
+  // Any other request, also a write whose value is too large. REQUIRES: nothing is held.
   Next Execute(const protocol::Request& request, uint32_t now);
 
  private:
@@ -46,13 +49,16 @@ class Dispatcher {
   };
 
   void Push(std::string_view key, bool last);
+  void AnswerGets(uint32_t now);
+  void AnswerWrites(uint32_t now);
   void AnswerRead(const protocol::Request& request, std::string_view key, kbf::Reading* reading,
                   uint32_t now);
   void CountRead(const protocol::Request& request, std::string_view key, bool hit);
   kbf::ReadOptions OptionsOf(const protocol::Request& request, uint32_t now) const;
 
   void Touch(const protocol::Request& request, uint32_t now);
-  void Write(const protocol::Request& request, uint32_t now);
+  void RefuseTooLarge(const protocol::Request& request, uint32_t now);
+  void AnswerWrite(const protocol::Request& request, const kbf::WriteResult& result);
   void Arithmetic(const protocol::Request& request, uint32_t now);
   void Delete(const protocol::Request& request, uint32_t now);
   void Debug(const protocol::Request& request, uint32_t now);
@@ -68,11 +74,15 @@ class Dispatcher {
   Output& output_;
 
   std::array<protocol::Request, kHeldMax> requests_;
+  size_t num_requests_ = 0;
+  // Either gets are held,
   std::array<std::string_view, kHeldMax> keys_;
   std::array<Held, kHeldMax> held_;
-  size_t num_requests_ = 0;
   size_t num_held_ = 0;
-  bool plain_ = true;  // no held request asks for more than the value
+  bool plain_ = true;  // no held get asks for more than the value
+  // or writes, one for each of requests_.
+  std::array<kbf::WriteRequest, kHeldMax> writes_;
+  size_t num_writes_ = 0;
 };
 
 }  // namespace server

@@ -83,7 +83,7 @@ struct Options {
 
   // Memory and the approximate store: -m -M -C -I, --false-negative, --false-positive,
   // --front-share, --exact-prefix, --slabs
-  kbf::StoreConfig store;
+  kbf::StoreConfig store{.exact_share = 0.25};
   std::string engine = "kbf";
   bool lock_memory = false;
   bool large_pages = false;  // -L; the store asks for huge pages in any case

@@ -24,6 +24,7 @@ void WritePlan(const State& state, StatsWriter* out) {
   out->AddReal("planned_load", plan.load, 3);
   out->AddReal("planned_bytes_per_key", plan.bytes_per_key, 2);
   out->Add("slabs", state.store->num_slabs());
+  out->AddReal("exact_share", config.exact_share, 3);
   out->AddReal("front_share", config.front_share, 3);
   out->Add("exact_prefixes", config.exact_prefixes.size());
 }

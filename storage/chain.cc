@@ -149,18 +149,23 @@ bool Chain::IsSettled(const Column& column, uint32_t now) const {
 
 // The youngest open filter with the latest fitting deadline.
 Chain::Column* Chain::OpenColumn(uint32_t expires, uint32_t now) {
-  const uint32_t latest = expires;
-  const uint32_t earliest = expires == 0 ? 0 : expires - (expires - now) / 4;
   Column* best = nullptr;
   ForEachBit(live_ & ~old_, [&](unsigned i) {
     Column& column = columns_[i];
-    if (column.deadline < earliest || column.deadline > latest || !IsOpen(column)) return;
+    if (!Fits(column.deadline, expires, now) || !IsOpen(column)) return;
     if (best == nullptr || column.deadline > best->deadline ||
         (column.deadline == best->deadline && AgeOf(column) > AgeOf(*best))) {
       best = &column;
     }
   });
   return best;
+}
+
+bool Chain::Holds(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
+                  uint32_t now) {
+  const ChainAnswer answer = Find(key, now);
+  return answer.found && answer.strong && !answer.old && answer.code == code.number &&
+         Fits(answer.deadline, expires, now);
 }
 
 Chain::Insertion Chain::Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,

@@ -74,6 +74,9 @@ class Chain {
   void PrefetchLocator(const KeyHash& key) const;
   void PrefetchCells(const KeyHash& key) const;
   ChainAnswer Find(const KeyHash& key, uint32_t now);
+  // Whether Remove and Insert of this key would change nothing: it is found, beyond doubt and not
+  // among the oldest, with this code and a deadline that fits.
+  bool Holds(const KeyHash& key, const Dictionary::Code& code, uint32_t expires, uint32_t now);
 
   enum class Removal : uint8_t { kNothing, kRemoved, kHidden };
   // Deletes the key's entry where the evidence is strong, hides it where it is not.
@@ -126,6 +129,11 @@ class Chain {
   double PredictedFalseCandidates() const;
 
   static uint32_t DeadlineFor(uint32_t expires, uint32_t now);
+  // Not after the expiry, and early by at most a quarter of what remains.
+  static bool Fits(uint32_t deadline, uint32_t expires, uint32_t now) {
+    const uint32_t earliest = expires == 0 ? 0 : expires - (expires - now) / 4;
+    return earliest <= deadline && deadline <= expires;
+  }
 
  private:
   struct Column {

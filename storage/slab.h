@@ -153,6 +153,7 @@ struct SlabCounters {
 
 struct SlabConfig {
   uint64_t memory_bytes = 0;
+  double exact_share = 0;  // of the memory, that all together may take before items leave the front
   double front_share = 0.0625;  // of the memory, for items that could also live in the chain
   bool evictions = true;
   bool keep_cas = true;
@@ -200,14 +201,11 @@ class Slab {
   class Reader {
    public:
     explicit Reader(Slab& slab) : slab_(slab), lock_(slab.mutex_) {}
-    void PrefetchFirst(const KeyHash& hash) const {
-      slab_.front_.Prefetch(hash);
-      slab_.chain_.PrefetchLocator(hash);
-    }
-    void PrefetchSecond(const KeyHash& hash) const {
-      slab_.front_.PrefetchItem(hash);
-      slab_.chain_.PrefetchCells(hash);
-    }
+    void PrefetchFront(const KeyHash& hash) const { slab_.front_.Prefetch(hash); }
+    void PrefetchLocator(const KeyHash& hash) const { slab_.chain_.PrefetchLocator(hash); }
+    // After the first two have arrived.
+    void PrefetchItem(const KeyHash& hash) const { slab_.front_.PrefetchItem(hash); }
+    void PrefetchCells(const KeyHash& hash) const { slab_.chain_.PrefetchCells(hash); }
     Reading Read(std::string_view key, const KeyHash& hash, const ReadOptions& options,
                  uint32_t now) {
       return slab_.ReadLocked(key, hash, options, now);
@@ -257,6 +255,7 @@ class Slab {
   // Threads may be a tick apart; for one slab time goes forward only.
   uint32_t Clock(uint32_t now) { return clock_ = std::max(clock_, now); }
   uint64_t Budget() const;
+  double FrontTarget() const;
   // Without evictions: is there room for so many more bytes, if need be after expired items and
   // demotions have made some? REQUIRES: no Item* is held across the call
   bool HasRoom(uint64_t bytes, uint32_t now);

@@ -40,6 +40,15 @@ uint64_t Slab::memory_bytes() const {
          sampler_.memory_bytes() + sizeof(*this);
 }
 
+// The share of the front; and all that is not taken by the rest while the whole takes little. With
+// no share everything that repeats goes to the filters at once.
+double Slab::FrontTarget() const {
+  if (config_.front_share == 0) return 0;
+  const auto budget = static_cast<double>(Budget());
+  const auto rest = static_cast<double>(memory_bytes() - front_.bytes());
+  return std::max(config_.front_share * budget, config_.exact_share * budget - rest);
+}
+
 bool Slab::HasExactPrefix(std::string_view key) const {
   return std::any_of(config_.exact_prefixes.begin(), config_.exact_prefixes.end(),
                      [&](const std::string& prefix) { return key.starts_with(prefix); });
@@ -54,7 +63,7 @@ void Slab::MakeRoom(uint32_t now) {
   }
   if (flushes_unswept_ > 0) (void)SweepFlushed(kSweepBucketsPerWrite, now);
   // A batch at a time: the cache misses of one demotion hide behind those of the others.
-  const double target = config_.front_share * static_cast<double>(Budget());
+  const double target = FrontTarget();
   if (static_cast<double>(front_.bytes()) > target + std::min(kDemotionSlackBytes, target / 32))
     DemoteCold(now);
   if (!config_.evictions) return;
@@ -84,8 +93,7 @@ void Slab::DemoteCold(uint32_t now) {
   };
   std::array<Leaving, kBatch> batch;
   unsigned count = 0;
-  const double target = config_.front_share * static_cast<double>(Budget());
-  double over = static_cast<double>(front_.bytes()) - target;
+  double over = static_cast<double>(front_.bytes()) - FrontTarget();
   for (unsigned looked = 0; looked < effort_ && count < kBatch && over > 0; ++looked) {
     Item* item = front_.NextCold(8);
     if (item == nullptr) continue;
@@ -133,6 +141,12 @@ bool Slab::Demote(Item* item, const KeyHash& hash, uint32_t now) {
     return false;
   }
   if (!item->clean()) {
+    // Refreshed with the value that the chain has: nothing to write there.
+    if (chain_.Holds(hash, *code, item->expires(), now)) {
+      item->set_clean(true);  // for Leave: the copy is not an older one
+      Leave(item, hash, Cause::kDemoted, now);
+      return true;
+    }
     (void)RemoveFromChain(hash, now);
     item->set_clean(true);
   }

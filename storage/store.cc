@@ -22,7 +22,6 @@ constexpr double kMemoryMargin = 0.96;
 // A lookup asks more filters than one: the locator lets 2.5 % to 12 % of up to 64 through, so each
 // must keep to this part of the false-positive budget.
 constexpr double kFalsePositiveShare = 1.0 / 8;
-constexpr size_t kGetBatch = 32;
 
 StoreConfig WithDefaults(StoreConfig config) {
   if (config.num_slabs == 0) {
@@ -42,6 +41,8 @@ std::string ErrorIn(const StoreConfig& config) {
       (config.num_slabs != 0 && !std::has_single_bit(config.num_slabs))) {
     return "the number of slabs must be a power of two up to " + std::to_string(kSlabsMax);
   }
+  if (!(config.exact_share >= 0 && config.exact_share <= 1))
+    return "the share of memory that is exact must be from 0 to 1";
   if (!(config.front_share >= 0 && config.front_share <= 1))
     return "the front share must lie between 0 and 1";
   if (config.filter_keys > kFilterKeysMax * 2) {
@@ -76,6 +77,7 @@ Store::Store(const StoreConfig& config, const Plan& plan, const HashSecret& secr
   SlabConfig slab;
   slab.memory_bytes = static_cast<uint64_t>(
       kMemoryMargin * static_cast<double>(config.memory_bytes) / config.num_slabs);
+  slab.exact_share = config.exact_share;
   slab.front_share = config.front_share;
   slab.evictions = config.evictions;
   slab.keep_cas = config.keep_cas;
@@ -94,41 +96,88 @@ Reading Store::Get(std::string_view key, const ReadOptions& options, uint32_t no
   return SlabOf(hash).Read(key, hash, options, now);
 }
 
-void Store::GetMany(std::span<const std::string_view> keys, uint32_t now, Reading* readings) {
+// The keys of a batch, those of one slab side by side, so that one lock does for all of them.
+class Store::Batch {
+ public:
+  static constexpr size_t kKeysMax = 32;
+
+  void Add(unsigned index, std::string_view key, Store& store) {
+    const KeyHash hash = HashKey(key, store.secret_);
+    asked_[count_++] = {index, &store.SlabOf(hash), hash};
+  }
+  // Everything is fetched before anything is used: most batches have about one key per slab, so
+  // that going slab by slab would wait for each.
+  // What is read is looked for in the chain as well; what is written goes to the front.
+  template <bool kReading>
+  void Prefetch() {
+    std::sort(asked_.begin(), asked_.begin() + count_, [](const Asked& a, const Asked& b) {
+      return a.slab != b.slab ? a.slab < b.slab : a.index < b.index;
+    });
+    if (kReading && count_ < 2) return;
+    ForEach([](Slab::Reader& reader, const Asked& asked) {
+      reader.PrefetchFront(asked.hash);
+      if (kReading) reader.PrefetchLocator(asked.hash);
+    });
+    if (count_ < 2) return;  // a single write makes its item meanwhile
+    ForEach([](Slab::Reader& reader, const Asked& asked) {
+      reader.PrefetchItem(asked.hash);
+      if (kReading) reader.PrefetchCells(asked.hash);
+    });
+  }
   struct Asked {
     unsigned index;
     Slab* slab;
     KeyHash hash;
   };
-  std::array<Asked, kGetBatch> batch;
+  template <class Visit>
+  void ForEach(Visit visit) {
+    for (size_t i = 0; i < count_;) {
+      Slab* const slab = asked_[i].slab;
+      Slab::Reader reader(*slab);
+      for (; i < count_ && asked_[i].slab == slab; ++i) visit(reader, asked_[i]);
+    }
+  }
+  std::span<Asked> asked() { return {asked_.data(), count_}; }
+
+ private:
+  std::array<Asked, kKeysMax> asked_;
+  size_t count_ = 0;
+};
+
+void Store::GetMany(std::span<const std::string_view> keys, uint32_t now, Reading* readings) {
   while (!keys.empty()) {
-    const size_t taken = std::min(keys.size(), kGetBatch);
-    size_t count = 0;
+    const size_t taken = std::min(keys.size(), Batch::kKeysMax);
+    Batch batch;
     for (unsigned i = 0; i < taken; ++i) {
       readings[i] = {};
-      if (!IsKey(keys[i])) continue;
-      const KeyHash hash = HashKey(keys[i], secret_);
-      batch[count++] = {i, &SlabOf(hash), hash};
+      if (IsKey(keys[i])) batch.Add(i, keys[i], *this);
     }
-    // Keys of one slab side by side: one lock for all of them, and time for the prefetches to
-    // arrive.
-    std::sort(batch.begin(), batch.begin() + count, [](const Asked& a, const Asked& b) {
-      return a.slab != b.slab ? a.slab < b.slab : a.index < b.index;
+    batch.Prefetch<true>();
+    batch.ForEach([&](Slab::Reader& reader, const Batch::Asked& asked) {
+      readings[asked.index] = reader.Read(keys[asked.index], asked.hash, {}, now);
     });
-    for (size_t begin = 0; begin < count;) {
-      size_t end = begin;
-      while (end < count && batch[end].slab == batch[begin].slab) ++end;
-      Slab::Reader reader(*batch[begin].slab);
-      for (size_t i = begin; i < end; ++i) reader.PrefetchFirst(batch[i].hash);
-      for (size_t i = begin; i < end; ++i) reader.PrefetchSecond(batch[i].hash);
-      for (size_t i = begin; i < end; ++i) {
-        const unsigned index = batch[i].index;
-        readings[index] = reader.Read(keys[index], batch[i].hash, {}, now);
-      }
-      begin = end;
-    }
     keys = keys.subspan(taken);
     readings += taken;
+  }
+}
+
+void Store::WriteMany(std::span<const WriteRequest> requests, uint32_t now, WriteResult* results) {
+  while (!requests.empty()) {
+    const size_t taken = std::min(requests.size(), Batch::kKeysMax);
+    Batch batch;
+    for (unsigned i = 0; i < taken; ++i) {
+      results[i] = {StoreStatus::kBadKey, 0};
+      if (IsKey(requests[i].key)) batch.Add(i, requests[i].key, *this);
+    }
+    batch.Prefetch<false>();
+    // In the order of the requests again, which is the order of their CAS numbers.
+    std::sort(batch.asked().begin(), batch.asked().end(),
+              [](const auto& a, const auto& b) { return a.index < b.index; });
+    for (const Batch::Asked& asked : batch.asked()) {
+      results[asked.index] = asked.slab->Write(requests[asked.index], asked.hash, now);
+    }
+    requests = requests.subspan(taken);
+    results += taken;
   }
 }
 

@@ -38,6 +38,9 @@ struct StoreConfig {
   double false_negative = 2e-3;  // budgets of a lookup in the chain
   double false_positive = 2e-5;
   uint64_t distinct_values = 3000;  // per slab, that the filters must tell apart at least
+  // While everything takes less than this part of the memory nothing becomes approximate: there is
+  // no need to save yet.
+  double exact_share = 0;
   // Of the memory, for items that are kept exactly although they could live in the chain. 0:
   // everything that repeats goes to the filters at once; 1: nothing does. A sixteenth holds the
   // papers' workload in a ninth of memcached's bytes per key (bench/results/versus_memory.tsv).
@@ -47,7 +50,7 @@ struct StoreConfig {
   bool evictions = true;
   bool keep_cas = true;
   uint32_t item_bytes_max = 1 << 20;
-  std::vector<std::string> exact_prefixes;
+  std::vector<std::string> exact_prefixes = {};
 };
 
 inline constexpr size_t kKeyBytesMax = 250;
@@ -83,6 +86,9 @@ class Store {
   // All keys hashed and prefetched together. REQUIRES: readings has room for all keys
   void GetMany(std::span<const std::string_view> keys, uint32_t now, Reading* readings);
   WriteResult Write(const WriteRequest& request, uint32_t now);
+  // In this order; the memory that they touch is prefetched for all of them together. REQUIRES:
+  // results has room for all
+  void WriteMany(std::span<const WriteRequest> requests, uint32_t now, WriteResult* results);
   ArithmeticResult Arithmetic(const ArithmeticRequest& request, uint32_t now);
   StoreStatus Delete(std::string_view key, const DeleteOptions& options, uint32_t now);
   StoreStatus Delete(std::string_view key, uint32_t now) { return Delete(key, {}, now); }
@@ -105,6 +111,8 @@ class Store {
   SlabCounters CountersOf(unsigned slab) const { return slabs_[slab]->Counters(); }
 
  private:
+  class Batch;
+
   Store(const StoreConfig& config, const Plan& plan, const HashSecret& secret);
 
   static bool IsKey(std::string_view key) { return !key.empty() && key.size() <= kKeyBytesMax; }
