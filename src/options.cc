@@ -320,7 +320,8 @@ void Parser::AddStore() {
        {0, 1, true});
   Real("--false-positive", "chance that a strange key is found", &store.false_positive,
        {0, 1, true});
-  Real("--exact-share", "nothing is approximate while all takes less than this part of the memory",
+  Real("--exact-share",
+       "nothing is approximate while everything takes less\nthan this part of the memory",
        &store.exact_share, {0, 1});
   Real("--front-share", "part of the memory for items that are exact", &store.front_share, {0, 1});
   List("--exact-prefix", "<text>", "keys that begin so are always exact; several times",

@@ -104,7 +104,6 @@ Item* Front::Create(const NewItem& from) const {
 }
 
 void Front::Link(Item* item, const KeyHash& hash) {
-  assert(Find(item->key(), hash) == nullptr);
   assert((reinterpret_cast<uint64_t>(item) & ~Item::kPointerMask) == 0);
   const uint64_t word = Stream(hash, kFrontStream);
   item->set_age(1);
@@ -140,6 +139,25 @@ void Front::Unlink(Item* item, const KeyHash& hash) {
   item_bytes_ -= AllocatedBytes(item->total_bytes());
   Release(item->header());
   if (!visiting_) ShrinkIfSparse(kMergesPerUnlink);
+}
+
+void Front::Replace(Item* old, Item* item, const KeyHash& hash) {
+  Bucket& bucket = At(BucketOf(Stream(hash, kFrontStream)));
+  item->set_age(1);
+  item->SetBits(Item::kMark, 4, old->Bits(Item::kMark, 4));
+  item->SetBits(Item::kRound, 1, old->Bits(Item::kRound, 1));
+  item->set_next(old->next());
+  if (bucket.head() == old) {
+    bucket.word = (bucket.word & ~Item::kPointerMask) | reinterpret_cast<uint64_t>(item);
+  } else {
+    Item* before = bucket.head();
+    while (before->next() != old) before = before->next();
+    before->set_next(item);
+  }
+  item_bytes_ += AllocatedBytes(item->total_bytes());
+  item_bytes_ -= AllocatedBytes(old->total_bytes());
+  old->set_next(nullptr);
+  Release(old->header());
 }
 
 void Front::Touch(Item* item, uint32_t now) {

@@ -173,6 +173,10 @@ class Front {
   // linked.
   void Unlink(Item* item, const KeyHash& hash);
 
+  // Link and Unlink in one, without reading the items behind. REQUIRES: `old` is linked, and has the
+  // key of `item`, which is not.
+  void Replace(Item* old, Item* item, const KeyHash& hash);
+
   // A hit.
   static void Touch(Item* item, uint32_t now);
   // The hand of a CLOCK. Examines up to examine_max items: lowers the age of those that have one,

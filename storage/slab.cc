@@ -310,8 +310,11 @@ void Slab::LinkItem(Item* item, const KeyHash& hash, Item* old) {
   item->set_generation(generation_);
   // What the chain may hold of the key stays in the shadow of the new item.
   item->set_clean(old != nullptr ? old->clean() : chain_.num_filters() == 0);
-  if (old != nullptr) front_.Unlink(old, hash);
-  front_.Link(item, hash);
+  if (old != nullptr) {
+    front_.Replace(old, item, hash);
+  } else {
+    front_.Link(item, hash);
+  }
 }
 
 WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32_t now) {

@@ -71,7 +71,8 @@ constexpr std::string_view kSlabsNames =
     "touch_hits";
 constexpr std::string_view kKbfNames =
     "engine cell_kind cell_bits symbol_bits check_bits hashes lines planned_load "
-    "planned_bytes_per_key slabs front_share exact_prefixes memory_bytes_max memory_bytes "
+    "planned_bytes_per_key slabs exact_share front_share exact_prefixes memory_bytes_max "
+    "memory_bytes "
     "curr_front_items front_bytes curr_chain_keys tombstones cells_bytes locator_bytes "
     "dictionary_bytes value_bytes other_bytes bytes_per_chain_key filters filters_max filter_keys "
     "load distinct_values codes front_hits chain_hits misses demotions promotions "

@@ -32,6 +32,16 @@ struct World {
     front.Link(item, HashKey(from.key, secret));
     return item;
   }
+  void Replace(Item* old, const std::string& value, uint32_t flags) {
+    NewItem from;
+    from.key = old->key();
+    from.flags = flags;
+    from.value_bytes = static_cast<uint32_t>(value.size());
+    Item* item = front.Create(from);
+    REQUIRE(item != nullptr);
+    std::copy(value.begin(), value.end(), item->value_data());
+    front.Replace(old, item, front.HashOf(*old));
+  }
   Item* Find(const std::string& key) { return front.Find(key, HashKey(key, secret)); }
   void Drop(Item* item) { front.Unlink(item, front.HashOf(*item)); }
 
@@ -78,6 +88,14 @@ uint64_t Churn(World& world, Model& model, std::mt19937_64& random, size_t until
     Item* item = world.Find(key);
     misses += (item == nullptr) != (expected == model.end());
     const uint64_t buckets = world.front.num_buckets();
+    if (item != nullptr && random() % 4 == 0) {
+      misses += item->value() != expected->second.value;
+      expected->second = {std::string(random() % 40, static_cast<char>(random())),
+                          static_cast<uint32_t>(random() % 3)};
+      world.Replace(item, expected->second.value, expected->second.flags);
+      misses += world.front.num_buckets() != buckets;
+      continue;
+    }
     if (item != nullptr) {
       misses += item->value() != expected->second.value;
       world.Drop(item);

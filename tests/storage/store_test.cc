@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 namespace kbf {
 namespace {
@@ -55,6 +56,91 @@ TEST_SUITE("storage") {
     CHECK(store->Write({WriteMode::kSet, std::string(250, 'k'), "v"}, 100).status ==
           StoreStatus::kOk);
     CHECK(store->Get(std::string(250, 'k'), 100).value == "v");
+  }
+
+  TEST_CASE("a batch of writes is the same as the writes one by one, CAS numbers included") {
+    const auto one = MakeStore(16, 0.5);
+    const auto many = MakeStore(16, 0.5);
+    const std::string long_key(251, 'k');
+    // More than a batch; keys come again within it, and some modes fail.
+    std::vector<std::string> keys;
+    std::vector<WriteRequest> requests;
+    for (unsigned i = 0; i < 100; ++i) keys.push_back(i == 50 ? long_key : KeyName(i * i % 37));
+    for (unsigned i = 0; i < 100; ++i) {
+      WriteRequest request{static_cast<WriteMode>(i % 6), keys[i], "value"};
+      request.cas = i % 5;
+      requests.push_back(request);
+    }
+    std::vector<WriteResult> results(requests.size());
+    many->WriteMany(requests, 100, results.data());
+    for (unsigned i = 0; i < requests.size(); ++i) {
+      CAPTURE(i);
+      const WriteResult expected = one->Write(requests[i], 100);
+      CHECK(results[i].status == expected.status);
+      CHECK(results[i].cas == expected.cas);
+    }
+    CHECK(results[50].status == StoreStatus::kBadKey);
+    for (const std::string& key : keys)
+      CHECK(one->Get(key, 101).value == many->Get(key, 101).value);
+  }
+
+  TEST_CASE("nothing becomes approximate while all takes less than the exact share") {
+    StoreConfig config;
+    config.memory_bytes = 32 << 20;
+    config.exact_share = 0.5;
+    config.front_share = 0.02;
+    const auto store = std::move(Store::Create(config, HashSecret::FromSeed(32)).store);
+    uint64_t keys = 0;
+    const auto fill_to = [&](double part) {
+      while (Used(*store) < part) {
+        (void)store->Write({WriteMode::kSet, KeyName(keys++), std::string(100, 'v')}, 100);
+      }
+    };
+    fill_to(0.4);
+    CHECK(store->Usage().slabs.chain_keys == 0);
+    CHECK(store->Usage().slabs.front_items == keys);
+    // Then the chain grows, and the front gives way to it.
+    for (const uint64_t more : {uint64_t{200000}, uint64_t{400000}}) {
+      for (; keys < more; ++keys) {
+        (void)store->Write({WriteMode::kSet, KeyName(keys), std::string(100, 'v')}, 100);
+      }
+      const SlabUsage usage = store->Usage().slabs;
+      CHECK(usage.chain_keys > keys / 2);
+      CHECK(static_cast<double>(usage.total_bytes()) < 0.55 * (32 << 20));
+    }
+    CHECK(static_cast<double>(store->Usage().slabs.front_bytes) < 0.25 * (32 << 20));
+  }
+
+  TEST_CASE("a refreshed value is not written to the chain again, and a changed one is") {
+    constexpr uint64_t kKeys = 60000;
+    const auto store = ChainStore(16, kKeys, 100);
+    const uint64_t before = store->ChainEvents().inserted;
+    REQUIRE(before > kKeys * 9 / 10);
+    const auto set_all = [&](char c) {
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        (void)store->Write({WriteMode::kSet, KeyName(i), std::string(100, c)}, 100);
+      }
+    };
+    set_all('v');
+    // The oldest quarter is written anew, so that it does not go first.
+    CHECK(store->ChainEvents().inserted - before < kKeys / 2);
+    CHECK(store->Counters().demoted > kKeys * 18 / 10);
+    uint64_t found = 0, wrong = 0;
+    const auto count = [&](char c) {
+      found = wrong = 0;
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        const Reading reading = store->Get(KeyName(i), 100);
+        found += reading.hit;
+        wrong += reading.hit && reading.value != std::string(100, c);
+      }
+    };
+    count('v');
+    CHECK(wrong == 0);
+    CHECK(found > kKeys * 995 / 1000);
+    set_all('w');
+    count('w');
+    CHECK(wrong == 0);
+    CHECK(found > kKeys * 99 / 100);
   }
 
   TEST_CASE("the item limit is memcached's to the byte, and a refused set removes the old value") {
