@@ -216,6 +216,7 @@ ParseResult ParseRare(std::string_view line, std::string_view rest, size_t line_
   if (name == "verbosity") return ParseVerbosity(tokens, line_bytes, out);
   if (name == "shutdown") return ParseShutdown(tokens, line_bytes, out);
   if (const auto reply = AnswerTuning(tokens, &out->quiet)) {
+    out->close = *reply == kNoDumpLine;
     return Answer(*reply, line_bytes, out);
   }
   return ParseUnknown(tokens, line_bytes, out);

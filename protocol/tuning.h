@@ -20,6 +20,9 @@ using AllTokens = Tokens<23>;
 
 // The reply to a command of this kind; nothing where it is another. Sets *quiet where `noreply` is
 // obeyed.
+// Those who ask for a dump read until its END, so this refusal is followed by hanging up.
+inline constexpr std::string_view kNoDumpLine = "ERROR metadump not allowed\r\n";
+
 std::optional<std::string_view> AnswerTuning(const AllTokens& tokens, bool* quiet);
 
 }  // namespace protocol

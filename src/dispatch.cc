@@ -81,7 +81,8 @@ Response ResponseOf(std::string_view key, const kbf::Reading& reading, uint32_t 
   response.created = reading.created;
   response.ttl = TimeToLive(reading.expires, now);
   if (!reading.created) response.ttl_before = TimeToLive(reading.expires_before, now);
-  response.idle = now - reading.last_access;
+  // Not known of keys in the chain.
+  response.idle = reading.last_access == 0 ? 0 : now - reading.last_access;
   response.cas = reading.cas;
   response.key = key;
   response.value = reading.value;
