@@ -18,6 +18,8 @@ PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libxxhash-dev libcli11-de
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
 PACKAGES_VERSUS := memcached python3
+# The clients that the end-to-end tests use; tests/e2e/run asks for the rest.
+PACKAGES_TEST := memcached python3
 INSTALL_PACKAGES := tools/install-packages
 
 # ---- configuration -------------------------------------------------------------------------------------------------
@@ -116,6 +118,7 @@ $(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $
 $(BUILD)/docs/example: $(BUILD)/docs/example.o $(BUILD)/libkbf.a
 	$(LINK)
 
+$(BUILD)/bench/kbfload_bench: $(LOAD_OBJ) $(BUILD)/protocol/client.o
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
 	$(LINK)
 
@@ -129,6 +132,7 @@ serve: all
 
 # tests/run prints one line per step and ends with "N passed, M failed".
 check: all $(BUILD)/tests/unit $(BUILD)/docs/example
+	@$(INSTALL_PACKAGES) 'to test' $(PACKAGES_TEST)
 	@MAKE='$(MAKE) --no-print-directory' BUILD=$(BUILD) tests/run
 
 check-unit: $(BUILD)/tests/unit
@@ -163,9 +167,10 @@ ubsan:
 # What has threads is tested under its sanitizer; the rest would only take long.
 tsan:
 	@$(MAKE) BUILD=build-tsan SANITIZE=thread TEST_ARGS='-tc=*thread*' sanitizer-run
-sanitizer-run: $(BUILD)/tests/unit $(BUILD)/docs/example
+sanitizer-run: $(BUILD)/tests/unit $(BUILD)/docs/example $(PROGRAMS)
 	$(BUILD)/docs/example
 	$(BUILD)/tests/unit $(TEST_ARGS)
+	BUILD=$(BUILD) KBF_SANITIZER=$(SANITIZE) tests/e2e/run
 
 SOURCES = $(ALL_SRC) $(HEADERS)
 format:
@@ -222,7 +227,7 @@ help:
 	@echo 'make soak       the statistical tests with more seeds and larger sizes'
 	@echo 'make bench      in-process benchmarks; tables in bench/results/'
 	@echo 'make versus     side by side with memcached: speed, memory, misses; tables in bench/results/'
-	@echo 'make asan | ubsan | tsan    the unit tests under a sanitizer, in their own build directory'
+	@echo 'make asan | ubsan | tsan    unit and end-to-end tests under a sanitizer, in their own build directory'
 	@echo 'make format | check-format | lint    clang-format; clang-tidy and cppcheck'
 	@echo 'make install | uninstall    programs, libkbf.a, headers, kbf.pc (DESTDIR, ./configure --prefix)'
 	@echo 'make dist       a source archive of the last commit'

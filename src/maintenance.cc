@@ -7,6 +7,7 @@ namespace server {
 namespace {
 
 constexpr std::chrono::milliseconds kIdle{20};
+constexpr std::chrono::milliseconds kBusy{1};
 constexpr unsigned kStepsPerLook = 16;
 // Lookups a second, over all slabs: 1,024 keys of the sample and as many strangers. That is a
 // promise of 2e-5 seen at work within minutes, for some 2 ms of CPU a second.
@@ -26,18 +27,19 @@ Maintenance::~Maintenance() {
 }
 
 // False: stop.
-bool Maintenance::Sleep() {
+bool Maintenance::Sleep(bool busy) {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, kIdle, [this] { return stop_; });
+  return !changed_.wait_for(lock, busy ? kBusy : kIdle, [this] { return stop_; });
 }
 
 void Maintenance::Run() {
   kbf::Store& store = *state_.store;
   const unsigned probes = std::max(1u, kProbesPerSecond / store.num_slabs());
   uint32_t measured = state_.clock.Now();
-  while (Sleep()) {
+  bool busy = false;
+  while (Sleep(busy)) {
     const uint32_t now = state_.clock.Now();
-    (void)store.Maintain(kStepsPerLook, now);
+    busy = store.Maintain(kStepsPerLook, now) > 0;
     if (now == measured) continue;
     measured = now;
     store.MeasureErrors(probes, probes, now);

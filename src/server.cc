@@ -17,6 +17,7 @@
 #include "src/state.h"
 #include "src/worker.h"
 #include "storage/planner.h"
+#include "storage/shared_bytes.h"
 
 namespace server {
 
@@ -119,6 +120,7 @@ int RunServer(const Options& options) {
   signal(SIGPIPE, SIG_IGN);
   ListenSockets sockets(options);
   Prepare(options);
+  kbf::ReturnFreedPages();
   State state(options, MakeStore(options));
   state.listen_fds = sockets.fds();
   for (unsigned i = 0; i < options.threads; ++i) {

@@ -173,9 +173,13 @@ class Front {
   // linked.
   void Unlink(Item* item, const KeyHash& hash);
 
-  // Link and Unlink in one, without reading the items behind. REQUIRES: `old` is linked, and has the
-  // key of `item`, which is not.
+  // Link and Unlink in one, without reading the items behind. REQUIRES: `old` is linked, and has
+  // the key of `item`, which is not.
   void Replace(Item* old, Item* item, const KeyHash& hash);
+
+  // Moves the items of up to `buckets` buckets, from `position` on, to fuller pages, so that pages
+  // become free after the table has shrunk. Positions as in VisitBuckets.
+  uint64_t Compact(uint64_t position, uint64_t buckets);
 
   // A hit.
   static void Touch(Item* item, uint32_t now);

@@ -1,6 +1,9 @@
 #include "storage/shared_bytes.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
 
 #include "config.h"
 
@@ -24,5 +27,33 @@ size_t AllocatedBytes(size_t bytes) {
 }
 
 void FreeShared(void* memory) { std::free(memory); }
+
+void ReturnFreedPages() {
+#ifdef KBF_USE_JEMALLOC
+  // The arenas that exist, and those to come.
+  ssize_t decay_ms = 1000;
+  const std::string all = "arena." + std::to_string(MALLCTL_ARENAS_ALL) + ".dirty_decay_ms";
+  for (const std::string& name : {all, std::string("arenas.dirty_decay_ms")}) {
+    (void)mallctl(name.c_str(), nullptr, nullptr, &decay_ms, sizeof(decay_ms));
+  }
+  bool on = true;
+  (void)mallctl("background_thread", nullptr, nullptr, &on, sizeof(on));
+#endif
+}
+
+// jemalloc fills the lowest page of a size class that has room. Blocks that only move downwards
+// leave the highest pages empty in the end.
+void* MoveToFullerPage([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
+#ifdef KBF_USE_JEMALLOC
+  void* const better = mallocx(bytes, MALLOCX_TCACHE_NONE);
+  if (better == nullptr) return nullptr;
+  const bool lower = std::less<>()(better, memory);
+  if (lower) std::memcpy(better, memory, bytes);
+  dallocx(lower ? memory : better, MALLOCX_TCACHE_NONE);
+  return lower ? better : nullptr;
+#else
+  return nullptr;
+#endif
+}
 
 }  // namespace kbf

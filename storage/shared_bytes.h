@@ -24,6 +24,12 @@ void* AllocateShared(size_t bytes);
 // What an allocation of this size really takes: the allocator's size class.
 size_t AllocatedBytes(size_t bytes);
 void FreeShared(void* memory);
+// From now on freed pages go back to the system after a second, also while nobody allocates. Call it
+// once, after the process has forked for the last time.
+void ReturnFreedPages();
+// A better place for a block: from the allocator's fullest pages, past the caches of threads. Null:
+// there is none, or the allocator cannot tell. REQUIRES: nobody else refers to the block.
+void* MoveToFullerPage(void* memory, size_t bytes);
 
 inline void Retain(SharedHeader* header) { header->refs.fetch_add(1, std::memory_order_relaxed); }
 inline void Release(SharedHeader* header) {

@@ -543,7 +543,8 @@ bool Slab::MaintainStep(uint32_t now) {
   now = Clock(now);
   RunDueFlush(now);
   if (flushes_unswept_ > 0) return SweepFlushed(kSweepBucketsPerStep, now);
-  return chain_.MaintainStep(now);
+  const bool compacted = CompactFront();
+  return chain_.MaintainStep(now) || compacted;
 }
 
 void Slab::MeasureErrors(unsigned stored, unsigned strangers, uint32_t now) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "config.h"
 #include "tools/kbfload/commands.h"
@@ -118,10 +119,61 @@ void AddMix(CLI::App* app, Settings* settings, std::string* mix) {
       ->check(CLI::Range(0.0, 1e6));
 }
 
+// What only a single piece of work has: another end than the clock, and a rate.
+void AddEnds(CLI::App* app, Settings* settings) {
+  app->add_option("--ops", settings->ops, "end after so many operations")
+      ->transform(kCount)
+      ->group("Mix");
+  app->add_option("--rate", settings->load.rate,
+                  "open loop: requests per second, over all connections")
+      ->check(CLI::Range(0.0, 1e9))
+      ->group("Mix");
+  app->add_option("--trace", settings->trace_file, "replay the requests of this file")
+      ->group("Mix");
+}
+
+void AddCrush(CLI::App* app, Settings* settings) {
+  app->add_option("--config", settings->crush_file, "the file; see the manual")->required();
+  app->add_option("-s,--seconds", settings->load.seconds, "how long")->check(CLI::Range(0.01, 1e6));
+  app->add_option("-t,--threads", settings->load.threads, "threads")->check(CLI::Range(1u, 1024u));
+}
+
 struct Command {
   CLI::App* app;
   int (*run)(const Settings&);
 };
+
+std::vector<Command> AddCommands(CLI::App* app, Settings* settings, std::string* mix) {
+  const auto command = [&](const char* name, const char* what, int servers) {
+    CLI::App* const sub = app->add_subcommand(name, what);
+    AddServer(sub, settings, servers);
+    AddOutput(sub, settings);
+    return sub;
+  };
+
+  CLI::App* const fill = command("fill", "store all keys", 1);
+  CLI::App* const verify = command("verify", "ask for all keys, and as many strangers", 1);
+  CLI::App* const run = command("run", "a mix of requests for some time", 1);
+  CLI::App* const sweep = command("sweep", "a table over connections, pipeline and multiget", 1);
+  CLI::App* const compare = command("compare", "the same work for two servers in turn", 2);
+  CLI::App* const crush = command("crush", "what a file in mc-crusher's form describes", 1);
+  AddCrush(crush, settings);
+  for (CLI::App* const sub : {fill, verify, run, sweep, compare}) {
+    AddLoad(sub, settings, sub == sweep);
+    AddWorkload(sub, settings);
+  }
+  for (CLI::App* const sub : {run, sweep, compare}) {
+    AddMix(sub, settings, mix);
+  }
+  for (CLI::App* const sub : {run, compare}) {
+    AddEnds(sub, settings);
+  }
+  compare->add_option("--rounds", settings->rounds, "turns of each server")
+      ->check(CLI::Range(1u, 1000u))
+      ->group("Mix");
+  return {{fill, load::Fill},   {verify, load::Verify},   {run, load::Run},
+          {sweep, load::Sweep}, {compare, load::Compare}, {crush, load::Crush}};
+}
 
 int Dispatch(const std::vector<Command>& commands, Settings* settings, const std::string& mix) {
   settings->mix.mix = load::ParseMix(mix);
@@ -157,44 +209,7 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.set_version_flag("--version", std::string("kbfload ") + PACKAGE_VERSION);
   app.require_subcommand(1);
-  const auto command = [&](const char* name, const char* what, int servers) {
-    CLI::App* const sub = app.add_subcommand(name, what);
-    AddServer(sub, &settings, servers);
-    AddOutput(sub, &settings);
-    return sub;
-  };
-
-  CLI::App* const fill = command("fill", "store all keys", 1);
-  CLI::App* const verify = command("verify", "ask for all keys, and as many strangers", 1);
-  CLI::App* const run = command("run", "a mix of requests for some time", 1);
-  CLI::App* const sweep = command("sweep", "a table over connections, pipeline and multiget", 1);
-  CLI::App* const compare = command("compare", "the same work for two servers in turn", 2);
-  CLI::App* const crush = command("crush", "what a file in mc-crusher's form describes", 1);
-  crush->add_option("--config", settings.crush_file, "the file; see the manual")->required();
-  crush->add_option("-s,--seconds", settings.load.seconds, "how long")
-      ->check(CLI::Range(0.01, 1e6));
-  crush->add_option("-t,--threads", settings.load.threads, "threads")->check(CLI::Range(1u, 1024u));
-  for (CLI::App* const sub : {fill, verify, run, sweep, compare}) {
-    AddLoad(sub, &settings, sub == sweep);
-    AddWorkload(sub, &settings);
-  }
-  for (CLI::App* const sub : {run, sweep, compare}) {
-    AddMix(sub, &settings, &mix);
-  }
-  for (CLI::App* const sub : {run, compare}) {
-    sub->add_option("--ops", settings.ops, "end after so many operations")
-        ->transform(kCount)
-        ->group("Mix");
-    sub->add_option("--rate", settings.load.rate,
-                    "open loop: requests per second, over all connections")
-        ->check(CLI::Range(0.0, 1e9))
-        ->group("Mix");
-    sub->add_option("--trace", settings.trace_file, "replay the requests of this file")
-        ->group("Mix");
-  }
-  compare->add_option("--rounds", settings.rounds, "turns of each server")
-      ->check(CLI::Range(1u, 1000u))
-      ->group("Mix");
+  const std::vector<Command> commands = AddCommands(&app, &settings, &mix);
   app.footer(
       "Examples:\n"
       "  kbfload fill --keys 1M -p 20 && kbfload verify --keys 1M -p 20\n"
@@ -203,13 +218,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   StopAtInterrupt();
   try {
-    const int code = Dispatch({{fill, load::Fill},
-                               {verify, load::Verify},
-                               {run, load::Run},
-                               {sweep, load::Sweep},
-                               {crush, load::Crush},
-                               {compare, load::Compare}},
-                              &settings, mix);
+    const int code = Dispatch(commands, &settings, mix);
     // A full disk or a closed pipe must not look like success.
     if (std::fflush(stdout) != 0) {
       std::perror("kbfload: cannot write the result");

@@ -87,19 +87,14 @@ void PrintSweepHead(FILE* out) {
 
 void PrintSweepRow(const Crew& crew, const Result& result, FILE* out) {
   const Histogram latency = result.tally.AllLatency();
-  // A µ is two bytes in one column.
-  const auto right = [](const std::string& text, int width) {
-    const int wide = text.find("\xc2\xb5") != std::string::npos ? 1 : 0;
-    return std::string(std::max(0, width - static_cast<int>(text.size()) + wide), ' ') + text;
-  };
   const auto cpu = result.server_cpu_us_per_op();
   std::fprintf(
       out, "%11u %8u %8u %12s %7.2f %s %s %s %s %7.0f%%\n", crew.connections, crew.pipeline,
       crew.multiget, Grouped(static_cast<uint64_t>(result.ops_per_second())).c_str(),
-      100 * result.hit_ratio().value_or(0), right(cpu ? Duration(1000 * *cpu) : "-", 8).c_str(),
-      right(Duration(latency.Percentile(0.5)), 9).c_str(),
-      right(Duration(latency.Percentile(0.99)), 9).c_str(),
-      right(Duration(latency.Percentile(0.999)), 9).c_str(), 100 * result.client_cpu_share());
+      100 * result.hit_ratio().value_or(0), Right(cpu ? Duration(1000 * *cpu) : "-", 8).c_str(),
+      Right(Duration(latency.Percentile(0.5)), 9).c_str(),
+      Right(Duration(latency.Percentile(0.99)), 9).c_str(),
+      Right(Duration(latency.Percentile(0.999)), 9).c_str(), 100 * result.client_cpu_share());
   std::fflush(out);
 }
 

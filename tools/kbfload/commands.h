@@ -2,7 +2,7 @@
 //
 // Exit codes: 0 done; 1 settings that cannot be followed (std::invalid_argument, which main
 // prints); 2 the server refused, died, stalled or answered garbage: what was measured until then is
-// printed and kept; 3 answers were wrong and --strict was given.
+// printed and kept; 3 answers were wrong and --strict was given; 130 interrupted.
 #pragma once
 
 #include <string>
@@ -13,7 +13,13 @@
 
 namespace load {
 
-enum ExitCode : int { kDone = 0, kBadSettings = 1, kServerFailed = 2, kWrongAnswers = 3 };
+enum ExitCode : int {
+  kDone = 0,
+  kBadSettings = 1,
+  kServerFailed = 2,
+  kWrongAnswers = 3,
+  kInterrupted = 130  // as shells have it: 128 and the signal's number
+};
 
 struct Settings {
   std::vector<std::string> servers = {"127.0.0.1:11211"};

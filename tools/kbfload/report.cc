@@ -26,13 +26,6 @@ std::string Format(const char* format, double value) {
   return text;
 }
 
-// Right-aligned by what is seen: a µ is two bytes and one column.
-std::string Right(const std::string& text, size_t width) {
-  size_t columns = 0;
-  for (const char c : text) columns += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  return std::string(columns < width ? width - columns : 0, ' ') + text;
-}
-
 void PrintLatencyRow(const std::string& name, uint64_t ops, double seconds,
                      const Histogram& latency, FILE* out) {
   const double rate = seconds > 0 ? static_cast<double>(ops) / seconds : 0;
@@ -120,14 +113,18 @@ std::string Grouped(uint64_t number) {
   return text;
 }
 
+std::string Right(const std::string& text, size_t width) {
+  size_t columns = 0;
+  for (const char c : text) columns += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  return std::string(columns < width ? width - columns : 0, ' ') + text;
+}
+
 std::string Figure(double number) {
   const double size = std::abs(number);
   if (size >= 1000) return Grouped(static_cast<uint64_t>(std::llround(number)));
   if (size > 0 && size < 0.01) return Format("%.2e", number);
   return Format(size >= 100 ? "%.0f" : size >= 10 ? "%.1f" : "%.2f", number);
 }
-
-std::string Cell(const std::optional<double>& number) { return number ? Figure(*number) : "-"; }
 
 std::string Duration(double ns) {
   if (ns >= 1e9) return Figure(ns / 1e9) + " s";

@@ -11,12 +11,13 @@
 
 namespace load {
 
-std::string Grouped(uint64_t number);                   // 1,234,567
-std::string Duration(double ns);                        // 312 µs
-std::string Bytes(double bytes);                        // 331 MB
-std::string Percent(double share);                      // 97.61 %
-std::string Figure(double number);                      // three digits or more, whatever the size
-std::string Cell(const std::optional<double>& number);  // Figure, or a dash
+std::string Grouped(uint64_t number);  // 1,234,567
+std::string Duration(double ns);       // 312 µs
+std::string Bytes(double bytes);       // 331 MB
+std::string Percent(double share);     // 97.61 %
+std::string Figure(double number);     // three digits or more, whatever the size
+// Right-aligned by what is seen: a µ is two bytes and one column.
+std::string Right(const std::string& text, size_t width);
 
 // The counts, the latencies, the errors and the costs of one piece of work.
 void PrintResult(const Result& result, FILE* out);

@@ -217,6 +217,7 @@ int Session::Conclude(const std::vector<Result>& results) const {
       std::fprintf(stderr, "kbfload: %s\n", result.failure.c_str());
       return kServerFailed;
     }
+    if (result.interrupted) return kInterrupted;
     const Tally& tally = result.tally;
     const uint64_t misses = result.misses_are_errors ? tally.misses : 0;
     if (settings_.strict && misses + tally.wrong + tally.false_positives + tally.AllErrors() > 0) {
