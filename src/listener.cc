@@ -31,6 +31,16 @@ void Set(int fd, int level, int option) {
   (void)setsockopt(fd, level, option, &on, sizeof(on));
 }
 
+// What the client has sent already is read, or closing would reset the connection and the reset
+// could overtake the answer.
+void Refuse(int client) {
+  (void)!send(client, kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL);
+  shutdown(client, SHUT_WR);
+  char rubbish[2048];
+  (void)!recv(client, rubbish, sizeof(rubbish), 0);
+  close(client);
+}
+
 // Without -l: loopback, as Debian's memcached.
 std::vector<ListenAddress> AddressesOf(const Options& options) {
   if (!options.wants_tcp()) return {};
@@ -209,9 +219,8 @@ bool Listener::AcceptOne(int fd) {
     return errno == ECONNABORTED || errno == EINTR;
   }
   if (full) {
-    (void)!send(client, kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL);
-    close(client);
     state_.rejected_connections.fetch_add(1, std::memory_order_relaxed);
+    Refuse(client);
     return true;
   }
   if (peer.ss_family != AF_UNIX) {
