@@ -137,7 +137,7 @@ void Front::Unlink(Item* item, const KeyHash& hash) {
   item->set_next(nullptr);
   --count_;
   item_bytes_ -= AllocatedBytes(item->total_bytes());
-  Release(item->header());
+  ReleaseToPage(item->header());
   if (!visiting_) ShrinkIfSparse(kMergesPerUnlink);
 }
 
@@ -158,29 +158,6 @@ void Front::Replace(Item* old, Item* item, const KeyHash& hash) {
   item_bytes_ -= AllocatedBytes(old->total_bytes());
   old->set_next(nullptr);
   Release(old->header());
-}
-
-uint64_t Front::Compact(uint64_t position, uint64_t buckets) {
-  for (; buckets > 0; --buckets) {
-    const uint64_t at = BucketAt(position);
-    Bucket& bucket = At(at);
-    Item* before = nullptr;
-    for (Item* item = bucket.head(); item != nullptr; item = item->next()) {
-      void* moved = item->shared() ? nullptr : MoveToFullerPage(item, item->total_bytes());
-      if (moved != nullptr) {
-        item = static_cast<Item*>(moved);
-        if (before != nullptr) {
-          before->set_next(item);
-        } else {
-          bucket.word = (bucket.word & ~Item::kPointerMask) | reinterpret_cast<uint64_t>(item);
-        }
-      }
-      before = item;
-    }
-    position = EndOf(at);
-    if (position == 0) break;
-  }
-  return position;
 }
 
 void Front::Touch(Item* item, uint32_t now) {

@@ -177,10 +177,6 @@ class Front {
   // the key of `item`, which is not.
   void Replace(Item* old, Item* item, const KeyHash& hash);
 
-  // Moves the items of up to `buckets` buckets, from `position` on, to fuller pages, so that pages
-  // become free after the table has shrunk. Positions as in VisitBuckets.
-  uint64_t Compact(uint64_t position, uint64_t buckets);
-
   // A hit.
   static void Touch(Item* item, uint32_t now);
   // The hand of a CLOCK. Examines up to examine_max items: lowers the age of those that have one,

@@ -1,8 +1,6 @@
 #include "storage/shared_bytes.h"
 
 #include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <string>
 
 #include "config.h"
@@ -28,6 +26,14 @@ size_t AllocatedBytes(size_t bytes) {
 
 void FreeShared(void* memory) { std::free(memory); }
 
+void FreeSharedToPage(void* memory) {
+#ifdef KBF_USE_JEMALLOC
+  dallocx(memory, MALLOCX_TCACHE_NONE);
+#else
+  std::free(memory);
+#endif
+}
+
 void ReturnFreedPages() {
 #ifdef KBF_USE_JEMALLOC
   // The arenas that exist, and those to come.
@@ -38,21 +44,6 @@ void ReturnFreedPages() {
   }
   bool on = true;
   (void)mallctl("background_thread", nullptr, nullptr, &on, sizeof(on));
-#endif
-}
-
-// jemalloc fills the lowest page of a size class that has room. Blocks that only move downwards
-// leave the highest pages empty in the end.
-void* MoveToFullerPage([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
-#ifdef KBF_USE_JEMALLOC
-  void* const better = mallocx(bytes, MALLOCX_TCACHE_NONE);
-  if (better == nullptr) return nullptr;
-  const bool lower = std::less<>()(better, memory);
-  if (lower) std::memcpy(better, memory, bytes);
-  dallocx(lower ? memory : better, MALLOCX_TCACHE_NONE);
-  return lower ? better : nullptr;
-#else
-  return nullptr;
 #endif
 }
 

@@ -24,16 +24,21 @@ void* AllocateShared(size_t bytes);
 // What an allocation of this size really takes: the allocator's size class.
 size_t AllocatedBytes(size_t bytes);
 void FreeShared(void* memory);
-// From now on freed pages go back to the system after a second, also while nobody allocates. Call it
-// once, after the process has forked for the last time.
+// The same, past the thread's cache. That would give the hole to the next block of this size, so
+// that pages with holes stay for ever: this is for blocks that leave, FreeShared for those that are
+// replaced. (Resident after the front had shrunk to a quarter: 38 % of its pages in use, now 99 %.)
+void FreeSharedToPage(void* memory);
+// From now on freed pages go back to the system after a second, also while nobody allocates. Call
+// it once, after the process has forked for the last time.
 void ReturnFreedPages();
-// A better place for a block: from the allocator's fullest pages, past the caches of threads. Null:
-// there is none, or the allocator cannot tell. REQUIRES: nobody else refers to the block.
-void* MoveToFullerPage(void* memory, size_t bytes);
 
 inline void Retain(SharedHeader* header) { header->refs.fetch_add(1, std::memory_order_relaxed); }
 inline void Release(SharedHeader* header) {
   if (header->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) FreeShared(header);
+}
+
+inline void ReleaseToPage(SharedHeader* header) {
+  if (header->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) FreeSharedToPage(header);
 }
 
 // Owns one reference.

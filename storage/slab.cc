@@ -543,8 +543,7 @@ bool Slab::MaintainStep(uint32_t now) {
   now = Clock(now);
   RunDueFlush(now);
   if (flushes_unswept_ > 0) return SweepFlushed(kSweepBucketsPerStep, now);
-  const bool compacted = CompactFront();
-  return chain_.MaintainStep(now) || compacted;
+  return chain_.MaintainStep(now);
 }
 
 void Slab::MeasureErrors(unsigned stored, unsigned strangers, uint32_t now) {

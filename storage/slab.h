@@ -250,8 +250,6 @@ class Slab {
   void LinkItem(Item* item, const KeyHash& hash, Item* old);
   void RunDueFlush(uint32_t now);
   void FlushNow();
-  // True: it did something.
-  bool CompactFront();
   bool SweepFlushed(uint64_t buckets, uint32_t now);
 
   // Threads may be a tick apart; for one slab time goes forward only.
@@ -289,8 +287,6 @@ class Slab {
   Cause last_miss_ = Cause::kReplaced;  // why LiveItem found nothing: expired, flushed, or neither
   unsigned generation_ = 0;
   unsigned flushes_unswept_ = 0;
-  uint64_t front_peak_ = 0;        // the front's bytes, at most, since the last compaction began
-  uint64_t compact_position_ = 0;  // 0: none goes on
   uint64_t sweep_position_ = 0;
   uint32_t flush_at_ = 0;  // 0: none is due
   unsigned effort_ = 8;    // items that DemoteCold looks at; follows how many it finds

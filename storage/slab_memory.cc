@@ -25,10 +25,6 @@ constexpr uint32_t kDemotedSecondsMin = 60;
 // Items that one refused write looks at, for some that have expired.
 constexpr unsigned kReclaimMax = 64;
 constexpr uint64_t kSweepBucketsPerWrite = 4;
-// Some 100 items, 20 us.
-constexpr uint64_t kCompactBucketsPerStep = 64;
-// Less is not worth a pass.
-constexpr uint64_t kCompactBytesMin = 64 << 10;
 
 }  // namespace
 
@@ -51,19 +47,6 @@ double Slab::FrontTarget() const {
   const auto budget = static_cast<double>(Budget());
   const auto rest = static_cast<double>(memory_bytes() - front_.bytes());
   return std::max(config_.front_share * budget, config_.exact_share * budget - rest);
-}
-
-// Items that leave a shrinking front leave holes, and pages with holes are not given back. So after
-// every shrinking by an eighth, a pass moves items together.
-bool Slab::CompactFront() {
-  front_peak_ = std::max(front_peak_, front_.bytes());
-  if (compact_position_ == 0) {
-    if (front_.bytes() > front_peak_ - front_peak_ / 8 || front_peak_ < kCompactBytesMin)
-      return false;
-    front_peak_ = front_.bytes();
-  }
-  compact_position_ = front_.Compact(compact_position_, kCompactBucketsPerStep);
-  return true;
 }
 
 bool Slab::HasExactPrefix(std::string_view key) const {

@@ -295,34 +295,6 @@ TEST_SUITE("storage") {
     kept.Reset();  // the address sanitizer's leak check says whether this freed it
   }
 
-  TEST_CASE("compaction moves items together, but none that somebody reads") {
-    World world;
-    Model model;
-    std::mt19937_64 random(kSeed);
-    (void)Churn(world, model, random, 100000, 95);
-    (void)Churn(world, model, random, 10000, 0);
-    const std::string read = model.begin()->first;
-    const SharedRef reader(world.Find(read)->header());
-    const Item* const read_at = world.Find(read);
-    uint64_t sum_before = 0, sum_after = 0;
-    const auto addresses = [&](uint64_t* sum) {
-      (void)world.front.VisitBuckets(0, world.front.num_buckets(), [&](Item* item) {
-        *sum += reinterpret_cast<uint64_t>(item) >> 4;
-      });
-    };
-    addresses(&sum_before);
-    uint64_t position = 0;
-    do position = world.front.Compact(position, 100);
-    while (position != 0);
-    addresses(&sum_after);
-    CheckSame(world, model);
-    CHECK(world.Find(read) == read_at);
-    // Downwards, or, without jemalloc, nowhere.
-    CHECK(sum_after <= sum_before);
-    (void)Churn(world, model, random, 20000, 95);
-    CheckSame(world, model);
-  }
-
   TEST_CASE("the hand gives every item nobody touched, and touched ones only rounds later") {
     World world;
     constexpr int kItems = 10000;
