@@ -73,7 +73,6 @@ ListenSockets::ListenSockets(const Options& options) : backlog_(options.backlog)
     Log(kLogAlways,
         "warning: listening beyond this machine without authentication; keep the port firewalled");
   }
-  WritePortFile();
 }
 
 ListenSockets::~ListenSockets() { Close(); }
@@ -108,7 +107,7 @@ void ListenSockets::OpenTcp(const ListenAddress& address, bool must) {
     }
     Set(fd, SOL_SOCKET, SO_REUSEADDR);
     if (at->ai_family == AF_INET6) Set(fd, IPPROTO_IPV6, IPV6_V6ONLY);
-    if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || ::listen(fd, backlog_) != 0) {
+    if (bind(fd, at->ai_addr, at->ai_addrlen) != 0) {
       error = errno;
       close(fd);
       continue;
@@ -141,9 +140,14 @@ void ListenSockets::OpenUnix(const std::string& path, unsigned mask) {
   umask(saved);
   if (bound != 0) throw StartupError("cannot listen on " + path + ": " + strerror(error));
   unix_path_ = path;
-  if (::listen(fd, backlog_) != 0) {
-    throw StartupError("cannot listen on " + path + ": " + strerror(errno));
+}
+
+void ListenSockets::Listen() {
+  for (const int fd : fds_) {
+    if (::listen(fd, backlog_) == 0) continue;
+    throw StartupError("cannot listen on " + LocalName(fd) + ": " + strerror(errno));
   }
+  WritePortFile();
 }
 
 std::vector<std::string> ListenSockets::names() const {

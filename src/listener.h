@@ -18,7 +18,8 @@
 
 namespace server {
 
-// What was opened, before anything else exists. Closes on destruction.
+// The sockets, bound before anything else exists, so that errors are told early; they answer from
+// Listen() on, when everything is ready. Closes on destruction.
 class ListenSockets {
  public:
   explicit ListenSockets(const Options& options);  // throws StartupError
@@ -26,6 +27,7 @@ class ListenSockets {
   ListenSockets(const ListenSockets&) = delete;
   ListenSockets& operator=(const ListenSockets&) = delete;
 
+  void Listen();  // throws StartupError
   const std::vector<int>& fds() const { return fds_; }
   // "127.0.0.1:11211", "/run/x.sock": for the start-up line.
   std::vector<std::string> names() const;

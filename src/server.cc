@@ -100,6 +100,7 @@ void ServeUntilStopped(State& state, ListenSockets& sockets) {
   signals.emplace_back(evsignal_new(base.get(), SIGHUP, OnHangUp, nullptr));
   event_add(signals.back().get(), nullptr);
 
+  sockets.Listen();
   for (const auto& worker : state.workers) worker->Start();
   {
     const Maintenance maintenance(state);
