@@ -302,7 +302,6 @@ std::string_view TextOf(const Request& request, BinaryStatus status) {
 }
 
 BinaryStatus StatusOf(const Request& request, Status status) {
-  const bool joins = request.op == Op::kAppend || request.op == Op::kPrepend;
   switch (status) {
     case Status::kOk:
       return kSuccess;
@@ -315,8 +314,7 @@ BinaryStatus StatusOf(const Request& request, Status status) {
       if (request.op == Op::kReplace) return kKeyNotFound;
       return kItemNotStored;
     case Status::kTooLarge:
-      // Only what was sent can be too large; if the item would become so, it is not stored.
-      return joins && !request.too_large ? kItemNotStored : kValueTooLarge;
+      return kValueTooLarge;
     case Status::kNoMemory:
       return kOutOfMemory;
     case Status::kNotNumber:

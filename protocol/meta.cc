@@ -95,6 +95,7 @@ bool ReadFlag(std::string_view token, std::string_view key, Flags* flags, Reques
       return true;
     case 'R':
       out->recache_exptime = ParseI32(argument);
+      out->recache_first = !out->exptime.has_value();
       check(out->recache_exptime.has_value(), kBadToken);
       return true;
     case 'F': {

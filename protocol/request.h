@@ -79,6 +79,7 @@ struct Request {
   bool invalidate = false;                      // I
   std::optional<int64_t> vivify_exptime = {};   // N of mg
   std::optional<int64_t> recache_exptime = {};  // R of mg
+  bool recache_first = false;                   // it stands before T, and is judged before
   bool wants_value = false;                     // v
 
   // binary

@@ -102,7 +102,9 @@ bool Dispatcher::HoldGet(Request* request) {
   assert(request->op == Op::kGet);
   if (num_held_ == kHeldMax || num_writes_ > 0) return false;
   requests_[num_requests_++] = *request;
-  plain_ = plain_ && AsksOnlyForTheValue(*request);
+  // A batch has one kind of options.
+  plain_ = plain_ && AsksOnlyForTheValue(*request) &&
+           (request->wire == Wire::kMeta) == (requests_[0].wire == Wire::kMeta);
   if (request->wire != Wire::kText) {
     Push(request->key, true);
     return true;
@@ -123,9 +125,11 @@ kbf::ReadOptions Dispatcher::OptionsOf(const Request& request, uint32_t now) con
   options.touch = request.exptime.has_value();
   options.expires = state_.clock.Expiry(request.exptime.value_or(0), now);
   options.bump = !request.no_bump;
+  options.claim_win = request.wire == Wire::kMeta;
   if (request.vivify_exptime) {
     options.vivify_expires = state_.clock.Expiry(*request.vivify_exptime, now);
   }
+  options.recache_first = request.recache_first;
   // A remaining time, not a point in time.
   if (request.recache_exptime) {
     const uint32_t below = state_.clock.Expiry(*request.recache_exptime, now);
@@ -142,7 +146,8 @@ void Dispatcher::AnswerHeld(uint32_t now) {
 void Dispatcher::AnswerGets(uint32_t now) {
   std::array<kbf::Reading, kHeldMax> readings;
   if (plain_) {
-    store_.GetMany(std::span(keys_.data(), num_held_), now, readings.data());
+    store_.GetMany(std::span(keys_.data(), num_held_), OptionsOf(requests_[0], now), now,
+                   readings.data());
   }
   for (size_t i = 0; i < num_held_; ++i) {
     const Request& request = requests_[held_[i].request];
@@ -211,13 +216,18 @@ void Dispatcher::AnswerWrites(uint32_t now) {
   num_writes_ = num_requests_ = 0;
 }
 
+// As memcached counts.
+void Dispatcher::CountTooLarge(const Request& request) {
+  if (request.wire != Wire::kBinary) counters_.store_too_large.Add();
+}
+
 void Dispatcher::AnswerWrite(const Request& request, const kbf::WriteResult& result) {
   Response response;
   response.key = request.key;
   response.status = StatusOf(result.status);
   response.cas = result.cas;
   if (response.status == Status::kTooLarge) {
-    counters_.store_too_large.Add();
+    CountTooLarge(request);
   } else if (response.status == Status::kNoMemory) {
     counters_.store_no_memory.Add();
   } else {
@@ -235,7 +245,7 @@ void Dispatcher::AnswerWrite(const Request& request, const kbf::WriteResult& res
 void Dispatcher::RefuseTooLarge(const Request& request, uint32_t now) {
   if (state_.prefix_stats.enabled()) state_.prefix_stats.CountSet(request.key);
   if (request.op == Op::kSet || request.wire == Wire::kMeta) (void)store_.Delete(request.key, now);
-  if (request.wire != Wire::kBinary) counters_.store_too_large.Add();  // as memcached counts
+  CountTooLarge(request);
   Response response;
   response.key = request.key;
   response.status = Status::kTooLarge;

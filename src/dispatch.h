@@ -57,6 +57,7 @@ class Dispatcher {
   kbf::ReadOptions OptionsOf(const protocol::Request& request, uint32_t now) const;
 
   void Touch(const protocol::Request& request, uint32_t now);
+  void CountTooLarge(const protocol::Request& request);
   void RefuseTooLarge(const protocol::Request& request, uint32_t now);
   void AnswerWrite(const protocol::Request& request, const kbf::WriteResult& result);
   void Arithmetic(const protocol::Request& request, uint32_t now);

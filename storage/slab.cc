@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint64_t kSweepBucketsPerStep = 1024;
 constexpr size_t kNumberBytesMax = 20;
+constexpr size_t kNumberItemBytesMax = 512 << 10;
 
 // A value that took more of the memory than this would not be worth an id.
 uint32_t ValueBytesMax(const SlabConfig& config) {
@@ -251,12 +252,13 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options, uint32_t now) {
   if (options.touch) item->set_expires(options.expires);
   // One client at a time is told to recache: the first that sees the item stale, or about to
   // expire.
-  const bool recache = options.recache_below && item->expires() != 0 &&
-                       item->expires() - now < *options.recache_below;
+  const uint32_t judged = options.recache_first ? reading.expires_before : item->expires();
+  const bool recache =
+      options.recache_below && judged != 0 && judged - now < *options.recache_below;
   reading.stale = item->stale();
   if (item->win()) {
     reading.win_sent = true;
-  } else if (item->stale() || recache) {
+  } else if (options.claim_win && (item->stale() || recache)) {
     reading.win = true;
     item->set_win(true);
   }
@@ -290,6 +292,7 @@ Reading Slab::Vivify(std::string_view key, const KeyHash& hash, const ReadOption
   Item* item = front_.Create({key, 0, *options.vivify_expires, 0, NextCas(), now, generation_});
   if (item == nullptr) return {};
   item->set_win(true);
+  item->set_fetched(options.bump);  // by who made it
   LinkItem(item, hash, nullptr);
   Reading reading;
   reading.hit = true;
@@ -402,7 +405,7 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
   }
   if ((request.cas != 0 || request.mode == WriteMode::kCas) && old != nullptr &&
       request.cas != old->cas()) {
-    stale = request.invalidate && request.cas < old->cas();
+    stale = request.invalidate && request.cas != 0 && request.cas < old->cas();
     if (!stale) return {StoreStatus::kExists, 0};
   }
   if (request.mode == WriteMode::kAppend || request.mode == WriteMode::kPrepend) {
@@ -471,7 +474,11 @@ ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHas
     ++counters_.stored;
   } else {
     const std::optional<uint64_t> number = NumberIn(item->value());
-    if (request.cas != 0 && request.cas != item->cas()) result.status = StoreStatus::kExists;
+    // Nothing is no number, nor is what memcached keeps in pieces, whatever its CAS.
+    const bool may_be = item->value_bytes() > 0 && item->value_bytes() < kNumberItemBytesMax;
+    if (request.cas != 0 && request.cas != item->cas() && may_be) {
+      result.status = StoreStatus::kExists;
+    }
     if (result.status == StoreStatus::kOk && !number) result.status = StoreStatus::kNotNumber;
     if (result.status != StoreStatus::kOk) {
       MakeRoom(now);  // it may have been moved to the front for this

@@ -62,10 +62,12 @@ enum class [[nodiscard]] StoreStatus : uint8_t{
 struct ReadOptions {
   bool touch = false;  // set the expiry to `expires`
   uint32_t expires = 0;
-  bool bump = true;  // count as an access
+  bool bump = true;        // count as an access
+  bool claim_win = false;  // meta: may be told to recache
   std::optional<uint32_t>
       vivify_expires;                     // on a miss, make an empty item with this expiry (meta N)
   std::optional<uint32_t> recache_below;  // win if it expires in fewer seconds (meta R)
+  bool recache_first = false;             // judge that before touch changes it
 };
 
 // What a read found. The bytes stay as they are for as long as `ref` lives.

@@ -144,7 +144,8 @@ class Store::Batch {
   size_t count_ = 0;
 };
 
-void Store::GetMany(std::span<const std::string_view> keys, uint32_t now, Reading* readings) {
+void Store::GetMany(std::span<const std::string_view> keys, const ReadOptions& options,
+                    uint32_t now, Reading* readings) {
   while (!keys.empty()) {
     const size_t taken = std::min(keys.size(), Batch::kKeysMax);
     Batch batch;
@@ -154,7 +155,7 @@ void Store::GetMany(std::span<const std::string_view> keys, uint32_t now, Readin
     }
     batch.Prefetch<true>();
     batch.ForEach([&](Slab::Reader& reader, const Batch::Asked& asked) {
-      readings[asked.index] = reader.Read(keys[asked.index], asked.hash, {}, now);
+      readings[asked.index] = reader.Read(keys[asked.index], asked.hash, options, now);
     });
     keys = keys.subspan(taken);
     readings += taken;

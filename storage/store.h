@@ -84,7 +84,11 @@ class Store {
   // Also gat, touch and the meta get.
   Reading Get(std::string_view key, const ReadOptions& options, uint32_t now);
   // All keys hashed and prefetched together. REQUIRES: readings has room for all keys
-  void GetMany(std::span<const std::string_view> keys, uint32_t now, Reading* readings);
+  void GetMany(std::span<const std::string_view> keys, uint32_t now, Reading* readings) {
+    GetMany(keys, {}, now, readings);
+  }
+  void GetMany(std::span<const std::string_view> keys, const ReadOptions& options, uint32_t now,
+               Reading* readings);
   WriteResult Write(const WriteRequest& request, uint32_t now);
   // In this order; the memory that they touch is prefetched for all of them together. REQUIRES:
   // results has room for all

@@ -286,7 +286,7 @@ inline const Exchange kExchanges[] = {
      "810e 0000 0000 0003 0000000a 01020304 0000000000000000 'Too large.'"},
     {"APPEND that makes the item too large",
      "800e 0001 0000 0000 00000002 01020304 0000000000000000 'kv'",
-     {.status = Status::kTooLarge},
+     {.status = Status::kNotStored},
      "810e 0000 0000 0005 0000000b 01020304 0000000000000000 'Not stored.'"},
 };
 

@@ -193,9 +193,22 @@ TEST_SUITE("storage") {
     (void)store->Write({WriteMode::kSet, "r", "v", 0, 200}, 100);
     ReadOptions recache;
     recache.recache_below = 30;
+    recache.claim_win = true;
     CHECK_FALSE(store->Get("r", recache, 150).win);
     CHECK(store->Get("r", recache, 180).win);
     CHECK(store->Get("r", recache, 181).win_sent);
+    // What remains counts after the same read has changed it, or before.
+    recache.touch = true;
+    recache.expires = 1000;
+    (void)store->Write({WriteMode::kSet, "t", "v", 0, 200}, 100);
+    (void)store->Write({WriteMode::kSet, "u", "v", 0, 200}, 100);
+    CHECK_FALSE(store->Get("u", recache, 180).win);
+    recache.recache_first = true;
+    const Reading touched = store->Get("t", recache, 180);
+    CHECK((touched.win && touched.expires_before == 200 && touched.expires == 1000));
+    CHECK(store->Get("t", recache, 181).win_sent);
+    (void)store->Write({WriteMode::kSet, "n", "v"}, 100);
+    CHECK_FALSE(store->Get("n", recache, 180).win);
   }
 
   TEST_CASE("a delete can leave the item stale, and an older cas stores as stale") {
@@ -205,9 +218,14 @@ TEST_SUITE("storage") {
     stale.mark_stale = true;
     stale.expires = 160;
     CHECK(store->Delete("k", stale, 100) == StoreStatus::kOk);
-    const Reading first = store->Get("k", 101);
+    // Who cannot be told is not.
+    const Reading plain = store->Get("k", 101);
+    CHECK((plain.hit && plain.stale && !plain.win));
+    ReadOptions meta;
+    meta.claim_win = true;
+    const Reading first = store->Get("k", meta, 101);
     CHECK((first.hit && first.stale && first.win && first.expires == 160));
-    CHECK(store->Get("k", 101).win_sent);
+    CHECK(store->Get("k", meta, 101).win_sent);
     WriteRequest request{WriteMode::kCas, "k", "older"};
     request.cas = cas;
     CHECK(store->Write(request, 102).status == StoreStatus::kExists);

@@ -1,0 +1,142 @@
+"""What is ours: far more keys than fit exactly, and answers as right as promised.
+
+A small cache is filled through a client with keys whose values repeat. Then most keys live in the
+chain of filters, and what clients see is counted against the promises with bounds of five sigma.
+"""
+
+import math
+import random
+import unittest
+
+from binary import frame
+from server import IS_MEMCACHED, SANITIZER, SOAK, Server, read_stats
+
+KEYS = 2000000 if SOAK else 300000
+SAMPLE = 200000 if SOAK else 60000
+VALUES = [b"value-%02d-" % i + b"v" * 40 for i in range(100)]
+FALSE_NEGATIVE = 2e-3
+FALSE_POSITIVE = 2e-5
+MEMORY_MB = 64 if SOAK else 16
+
+
+def at_most(chance, trials):
+    """How often something of that chance may happen in so many trials: the mean and 5 sigma."""
+    return chance * trials + 5 * math.sqrt(trials * chance) + 1
+
+
+def value_of(i):
+    """The value of key i: fixed, but without a pattern."""
+    return VALUES[(i * 2654435761 >> 7) % len(VALUES)]
+
+
+@unittest.skipIf(IS_MEMCACHED, "kbfcached's own")
+class Chain(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("-m", MEMORY_MB)
+        cls.server.__enter__()
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+        with cls.server.connect() as wire:
+            # Half in text, half in binary, both without replies.
+            for start in range(0, KEYS, 1000):
+                batch = range(start, min(start + 1000, KEYS))
+                if start % 2000:
+                    wire.send(b"".join(b"set key-%d 0 0 %d noreply\r\n%s\r\n" % (
+                        i, len(value_of(i)), value_of(i)) for i in batch))
+                else:
+                    cls.set_in_binary(batch)
+            assert wire.ask("mn") == b"MN\r\n"
+
+    @classmethod
+    def set_in_binary(cls, batch):
+        with cls.server.connect() as wire:
+            wire.send(b"".join(frame("setq", b"key-%d" % i, bytes(8), value_of(i))
+                               for i in batch) + frame("noop"))
+            assert len(wire.read(24)) == 24
+
+    def read_many(self, keys):
+        """What the cache has of these keys, with multigets of a hundred."""
+        found = {}
+        with self.server.connect() as wire:
+            for start in range(0, len(keys), 100):
+                part = keys[start:start + 100]
+                wire.send(b"get " + b" ".join(part) + b"\r\n")
+                while True:
+                    line = wire.line()
+                    if line == b"END\r\n":
+                        break
+                    _, key, _, size = line.split()
+                    found[key] = wire.read(int(size) + 2)[:-2]
+        return found
+
+    def test_most_keys_live_in_the_chain(self):
+        kbf = self.server.stats("kbf")
+        front, chain = int(kbf["curr_front_items"]), int(kbf["curr_chain_keys"])
+        self.assertGreater(chain, KEYS // 2)
+        self.assertGreater(chain, 4 * front)
+        self.assertGreater(front + chain, 0.98 * KEYS)
+        # A key that came back to the front may still be counted in the chain until it is removed.
+        self.assertAlmostEqual(int(self.server.stats()["curr_items"]), front + chain,
+                               delta=0.01 * KEYS)
+
+    def test_answers_are_as_right_as_promised(self):
+        picked = random.Random(7).sample(range(KEYS), SAMPLE)
+        found = self.read_many([b"key-%d" % i for i in picked])
+        missed = sum(b"key-%d" % i not in found for i in picked)
+        wrong = sum(found.get(b"key-%d" % i, value_of(i)) != value_of(i) for i in picked)
+        self.assertLessEqual(missed, at_most(FALSE_NEGATIVE, SAMPLE), f"of {SAMPLE}")
+        self.assertLessEqual(wrong, at_most(FALSE_POSITIVE, SAMPLE), f"of {SAMPLE}")
+
+    def test_strangers_are_not_found(self):
+        found = self.read_many([b"stranger-%d" % i for i in range(SAMPLE)])
+        self.assertLessEqual(len(found), at_most(FALSE_POSITIVE, SAMPLE), f"of {SAMPLE}")
+
+    def test_what_is_deleted_is_gone_and_what_is_replaced_is_new(self):
+        with self.server.connect() as wire:
+            # One in a thousand, each at the cost of a false negative when it was there.
+            for i in range(0, KEYS, KEYS // 1000):
+                wire.ask(f"delete key-{i}")
+            for i in range(1, KEYS, KEYS // 1000):
+                self.assertEqual(wire.ask(f"set key-{i} 5 0 3\r\nnew"), b"STORED\r\n")
+            for i in range(0, KEYS, KEYS // 1000):
+                self.assertEqual(wire.ask(f"get key-{i}"), b"END\r\n")
+            for i in range(1, KEYS, KEYS // 1000):
+                self.assertEqual(wire.ask(f"get key-{i}", b"END\r\n"),
+                                 b"VALUE key-%d 5 3\r\nnew\r\nEND\r\n" % i)
+            # The other tests find the cache as it was.
+            for first in (0, 1):
+                for i in range(first, KEYS, KEYS // 1000):
+                    wire.ask(f"set key-{i} 0 0 {len(value_of(i))}\r\n" + value_of(i).decode())
+
+    def test_stats_errors_shows_promised_predicted_and_measured(self):
+        errors = {name: float(value) for name, value in self.server.stats("errors").items()}
+        self.assertEqual(errors["promised_false_negative"], FALSE_NEGATIVE)
+        self.assertEqual(errors["promised_false_positive"], FALSE_POSITIVE)
+        for kind in ("false_negative", "false_positive"):
+            self.assertLessEqual(errors["predicted_" + kind], errors["promised_" + kind])
+            self.assertIn("measured_" + kind, errors)
+        self.assertGreater(errors["stored_asked"], 0)
+        missed, asked = errors["stored_missed"], errors["stored_asked"]
+        self.assertLessEqual(missed, at_most(FALSE_NEGATIVE, asked))
+
+    def test_memory_stays_within_its_limit(self):
+        kbf = self.server.stats("kbf")
+        self.assertLessEqual(int(kbf["memory_bytes"]), MEMORY_MB << 20)
+        if not SANITIZER:
+            self.assertLess(self.server.rss_kib(), (MEMORY_MB + 48) * 1024)
+
+    def test_flush_empties_the_chain_too(self):
+        with Server("-m", "16") as server, server.connect() as wire:
+            for start in range(0, 100000, 1000):
+                wire.send(b"".join(b"set f-%d 0 0 1 noreply\r\nx\r\n" % i
+                                   for i in range(start, start + 1000)))
+            self.assertEqual(wire.ask("mn"), b"MN\r\n")
+            self.assertGreater(int(read_stats(wire, "kbf")["curr_chain_keys"]), 0)
+            self.assertEqual(wire.ask("flush_all"), b"OK\r\n")
+            for i in range(0, 100000, 97):
+                self.assertEqual(wire.ask(f"get f-{i}"), b"END\r\n")
+            self.assertEqual(int(read_stats(wire)["curr_items"]), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,330 @@
+"""The command line: what each option does that a client or an administrator can see."""
+
+import os
+import signal
+import socket
+import stat
+import tempfile
+import time
+import unittest
+
+from binary import frame
+from server import (BINARY, IS_MEMCACHED, PATIENCE_S, Server, Wire, free_port, read_stats,
+                    run_once)
+
+# memcached refuses root without -u; for those who run the tests as root.
+AS_USER = ("-u", "root") if os.geteuid() == 0 else ()
+
+# Options of -o that tune memcached's slabs and lists: they are taken, and change nothing.
+TUNING = (
+    "modern,hashpower=16,tail_repair_time=100,slab_reassign,slab_automove=1,"
+    "slab_automove_ratio=0.8,slab_automove_window=30,slab_chunk_max=512,lru_crawler,"
+    "lru_crawler_sleep=100,lru_crawler_tocrawl=10,lru_maintainer,hot_lru_pct=20,"
+    "warm_lru_pct=40,hot_max_factor=0.2,warm_max_factor=2.0,temporary_ttl=61,"
+    "watcher_logbuf_size=128,no_hashexpand,resp_obj_mem_limit=10,read_buf_mem_limit=10,"
+    "no_lru_crawler"
+)
+
+
+def wait_for(holds):
+    """Until it holds; False when it does not within the patience of these tests."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def accepts(address):
+    try:
+        with Wire(address) as wire:
+            return wire.ask("mn") == b"MN\r\n"
+    except OSError:
+        return False
+
+
+class Listening(unittest.TestCase):
+    def test_unix_socket_is_for_its_owner_unless_a_mask_says_more(self):
+        for arguments, mode in (((), 0o700), (("-a", "0777"), 0o777), (("-a", "770"), 0o770)):
+            with Server(*arguments, listen="unix") as server:
+                self.assertEqual(stat.S_IMODE(os.stat(server.address).st_mode), mode)
+                server.check_alive()
+
+    def test_unix_socket_of_a_dead_server_is_taken_over(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "socket")
+            old = socket.socket(socket.AF_UNIX)
+            old.bind(path)
+            old.close()
+            server = Server("-s", path, listen=None)
+            server.address = path
+            with server:
+                server.check_alive()
+
+    def test_cve_2019_15026_unix_socket_with_a_path_of_107_bytes(self):
+        with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+            path = os.path.join(directory, "s" * (107 - len(directory) - 1))
+            self.assertEqual(len(path), 107)
+            server = Server("-s", path, listen=None)
+            server.address = path
+            with server:
+                conns = server.stats("conns")
+                self.assertIn("unix:" + path, [v for k, v in conns.items() if "addr" in k])
+                server.check_alive()
+
+    def test_several_addresses_in_one_option_and_in_many(self):
+        for many in (False, True):
+            ports = [free_port() for _ in range(2)]
+            names = [f"127.0.0.1:{ports[0]}", f"127.0.0.2:{ports[1]}"]
+            arguments = ["-l", names[0], "-l", names[1]] if many else ["-l", ",".join(names)]
+            server = Server(*arguments, "-p", ports[0], listen=None)
+            server.address = ("127.0.0.1", ports[0])
+            with server:
+                self.assertTrue(accepts(("127.0.0.1", ports[0])))
+                self.assertTrue(wait_for(lambda: accepts(("127.0.0.2", ports[1]))))
+                self.assertFalse(accepts(("127.0.0.2", ports[0])))
+
+    @unittest.skipIf(IS_MEMCACHED, "-s turns TCP off in memcached")
+    def test_unix_socket_together_with_an_address(self):
+        port = free_port()
+        with Server("-l", "127.0.0.1", "-p", port, listen="unix") as server:
+            self.assertTrue(accepts(server.address))
+            self.assertTrue(wait_for(lambda: accepts(("127.0.0.1", port))))
+
+    @unittest.skipIf(IS_MEMCACHED, "memcached listens everywhere")
+    def test_without_an_address_only_loopback_listens(self):
+        port = free_port()
+        server = Server("-p", port, listen=None)
+        server.address = ("127.0.0.1", port)
+        with server:
+            with open("/proc/net/tcp") as file:
+                local = [line.split()[1] for line in file.readlines()[1:]
+                         if line.split()[3] == "0A"]
+            self.assertIn(f"0100007F:{port:04X}", local)
+            self.assertNotIn(f"00000000:{port:04X}", local)
+
+    def test_a_port_that_is_taken_is_an_error(self):
+        with Server() as server:
+            code, text = run_once(*AS_USER, "-l", "127.0.0.1", "-p", server.port)
+            self.assertNotEqual(code, 0)
+            self.assertTrue(text.strip())
+            server.check_alive()
+
+    def test_protocol(self):
+        with Server("-B", "ascii") as server, server.connect() as wire:
+            wire.send(frame("noop") + b"\r\n")
+            self.assertNotIn(b"\x81", wire.line())
+        with Server("-B", "binary") as server:
+            with server.connect() as wire:
+                wire.send(b"version" + b" " * 30 + b"\r\n")
+                self.assertNotIn(b"VERSION", wire.rest())
+            with server.connect() as wire:
+                wire.send(frame("noop"))
+                self.assertEqual(len(wire.read(24)), 24)
+
+
+class Process(unittest.TestCase):
+    def test_signals_that_stop(self):
+        for how in (signal.SIGTERM, signal.SIGINT):
+            with Server() as server, server.connect() as idle:
+                idle.ask("mn")
+                self.assertEqual(server.stop(how), 0, how)
+
+    def test_shutdown_needs_leave(self):
+        with Server() as server, server.connect() as wire:
+            self.assertEqual(wire.ask("shutdown"), b"ERROR: shutdown not enabled\r\n")
+        for command in (b"shutdown\r\n", b"shutdown graceful\r\n"):
+            with Server("-A") as server:
+                with server.connect() as wire:
+                    wire.send(b"shutdown nonsense\r\n")
+                    self.assertEqual(wire.line(), b"CLIENT_ERROR invalid shutdown mode\r\n")
+                    wire.send(command)
+                    self.assertEqual(wire.rest(), b"")
+                self.assertEqual(server.process.wait(PATIENCE_S), 0)
+
+    def test_pidfile(self):
+        with tempfile.TemporaryDirectory() as directory:
+            os.chmod(directory, 0o777)
+            path = os.path.join(directory, "pid")
+            with Server("-P", path) as server:
+                # It is written after the port is open.
+                self.assertTrue(wait_for(lambda: os.path.exists(path) and os.path.getsize(path)))
+                with open(path) as file:
+                    self.assertEqual(int(file.read()), server.process.pid)
+            if not IS_MEMCACHED:  # it leaves the file
+                self.assertFalse(os.path.exists(path))
+
+    def test_daemon(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path, port, pid = os.path.join(directory, "pid"), free_port(), None
+            try:
+                code, text = run_once(*AS_USER, "-d", "-P", path, "-l", "127.0.0.1", "-p", port)
+                self.assertEqual(code, 0, text)
+                self.assertTrue(wait_for(lambda: os.path.exists(path) and os.path.getsize(path)))
+                with open(path) as file:
+                    pid = int(file.read())
+                self.assertTrue(wait_for(lambda: accepts(("127.0.0.1", port))))
+                os.kill(pid, signal.SIGTERM)
+                self.assertTrue(wait_for(lambda: not os.path.exists(f"/proc/{pid}")
+                                         or "Z" in open(f"/proc/{pid}/stat").read().split()[2]))
+                pid = None
+            finally:
+                if pid:
+                    os.kill(pid, signal.SIGKILL)
+
+    @unittest.skipUnless(os.geteuid() == 0, "not root")
+    def test_root_must_say_as_whom(self):
+        code, text = run_once("-l", "127.0.0.1", "-p", free_port())
+        self.assertNotEqual(code, 0)
+        self.assertIn("root", text)
+        code, text = run_once("-u", "no-such-user", "-l", "127.0.0.1", "-p", free_port())
+        self.assertNotEqual(code, 0)
+        self.assertIn("no-such-user", text)
+
+    @unittest.skipUnless(os.geteuid() == 0, "not root")
+    def test_user_is_dropped_to(self):
+        with Server("-u", "nobody") as server:
+            with open(f"/proc/{server.process.pid}/status") as file:
+                uids = [line for line in file if line.startswith("Uid:")][0].split()[1:]
+            self.assertNotIn("0", uids)
+            server.check_alive()
+
+    def test_help_version_licence(self):
+        for option in ("-h", "--help"):
+            code, text = run_once(option)
+            self.assertEqual(code, 0)
+            for name in ("--port", "--listen", "--memory-limit", "--conn-limit", "--threads"):
+                self.assertIn(name, text)
+        for option in ("-V", "--version"):
+            code, text = run_once(option)
+            self.assertEqual(code, 0)
+            self.assertRegex(text, r"^\S+ 1\.6\.18")
+        code, text = run_once("-i")
+        self.assertEqual(code, 0)
+        self.assertIn("Copyright", text)
+
+    def test_what_makes_no_sense_is_refused(self):
+        for arguments in (("--no-such-option",), ("-t", "0"), ("-I", "100"), ("-I", "2000m"),
+                          ("-R", "0"), ("-c", "-1"), ("-o", "no_such_option"), ("-B", "nonsense")):
+            with self.subTest(arguments=arguments):
+                if arguments == ("--no-such-option",) and IS_MEMCACHED:
+                    continue  # memcached goes on without saying so in its exit code
+                code, text = run_once(*AS_USER, "-l", "127.0.0.1", "-p", free_port(), *arguments)
+                self.assertNotEqual(code, 0)
+                self.assertTrue(text.strip())
+
+
+class Effects(unittest.TestCase):
+    def test_tuning_of_memcached_is_taken(self):
+        with Server("-o", TUNING, "-f", "1.5", "-n", "100", "-b", "100") as server:
+            server.check_alive()
+
+    def test_numbers_show_in_the_settings(self):
+        numbers = "-m 100 -c 500 -t 2 -R 7 -b 33 -I 2m".split()
+        with Server(*numbers) as server:
+            settings = server.stats("settings")
+        expected = {"maxbytes": str(100 << 20), "maxconns": "500", "num_threads": "2",
+                    "reqs_per_event": "7", "tcp_backlog": "33", "item_size_max": str(2 << 20),
+                    "evictions": "on", "cas_enabled": "yes", "flush_enabled": "yes"}
+        self.assertEqual({k: settings.get(k) for k in expected}, expected)
+
+    def test_forms_of_options(self):
+        with Server("-m100", "--conn-limit=500", "-vvt2") as server:
+            settings = server.stats("settings")
+        self.assertEqual(settings["maxbytes"], str(100 << 20))
+        self.assertEqual(settings["maxconns"], "500")
+        self.assertEqual(settings["num_threads"], "2")
+        self.assertEqual(settings["verbosity"], "2")
+
+    def test_item_size(self):
+        for option, fits, does_not in (("2m", 1500000, 2200000), ("512k", 400000, 600000)):
+            with Server("-I", option) as server, server.connect() as wire:
+                self.assertEqual(wire.ask(f"set k 0 0 {fits}\r\n" + "v" * fits), b"STORED\r\n")
+                self.assertEqual(wire.ask(f"set k 0 0 {does_not}\r\n" + "v" * does_not),
+                                 b"SERVER_ERROR object too large for cache\r\n")
+                self.assertEqual(wire.ask("get k"), b"END\r\n")
+
+    def test_without_cas_numbers_are_0(self):
+        with Server("-C") as server, server.connect() as wire:
+            self.assertEqual(wire.ask("set k 0 0 1\r\nx"), b"STORED\r\n")
+            self.assertEqual(wire.ask("gets k", b"END\r\n"), b"VALUE k 0 1 0\r\nx\r\nEND\r\n")
+            self.assertEqual(read_stats(wire, "settings")["cas_enabled"], "no")
+
+    def test_without_evictions_a_full_cache_says_so_and_keeps_what_it_has(self):
+        with Server("-M", "-m", "16") as server, server.connect() as wire:
+            stored, answer = 0, b"STORED\r\n"
+            value = lambda i: (b"%08d" % i) * 1000  # each its own, so that nothing is shared
+            while answer == b"STORED\r\n" and stored < 10000:
+                wire.send(b"set k%d 0 0 8000\r\n%s\r\n" % (stored, value(stored)))
+                answer = wire.line()
+                stored += answer == b"STORED\r\n"
+            self.assertEqual(answer, b"SERVER_ERROR out of memory storing object\r\n")
+            self.assertGreater(stored, 100)
+            for i in range(stored):
+                self.assertEqual(wire.ask(f"get k{i}", b"END\r\n"),
+                                 b"VALUE k%d 0 8000\r\n%s\r\nEND\r\n" % (i, value(i)))
+            stats = read_stats(wire)
+            self.assertEqual(stats["evictions"], "0")
+            self.assertEqual(stats["curr_items"], str(stored))
+
+
+@unittest.skipIf(IS_MEMCACHED, "kbfcached's own")
+class Ours(unittest.TestCase):
+    def refused(self, *arguments):
+        code, text = run_once(*AS_USER, "-l", "127.0.0.1", "-p", free_port(), *arguments)
+        self.assertNotEqual(code, 0, arguments)
+        self.assertEqual(len(text.strip().splitlines()), 1, text)
+        return text
+
+    def test_what_is_not_supported_is_refused_by_name(self):
+        for arguments, word in ((("-U", "11211"), "UDP"), (("-Y", "/tmp/auth"), "auth"),
+                                (("-S",), "SASL|sasl"), (("-Z",), "TLS|SSL|ssl"),
+                                (("-e", "/tmp/memory"), "memory.file|restart"),
+                                (("-o", "ext_path=/tmp/x:1g"), "ext_path"),
+                                (("-o", "proxy_config=x"), "proxy")):
+            with self.subTest(arguments=arguments):
+                self.assertRegex(self.refused(*arguments), word)
+        with Server("-U", "0") as server:
+            server.check_alive()
+
+    def test_config_file_in_the_form_of_memcached_conf(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            # Comments, a word that is no option, and no line end at the end (CVE-2021-37519).
+            file.write("# comment\n\n-m 100\n-c 500\nlogfile /var/log/x\n  -t 2\n"
+                       "--max-item-size=2m\n-R 7")
+            file.flush()
+            with Server("--config", file.name, "-c", "600") as server:
+                settings = server.stats("settings")
+            self.assertEqual(settings["maxbytes"], str(100 << 20))
+            self.assertEqual(settings["num_threads"], "2")
+            self.assertEqual(settings["item_size_max"], str(2 << 20))
+            self.assertEqual(settings["reqs_per_event"], "7")
+            self.assertEqual(settings["maxconns"], "600", "the command line wins")
+        self.refused("--config", "/no/such/file")
+
+    def test_debian_s_own_config_file(self):
+        if not os.path.exists("/etc/memcached.conf"):
+            self.skipTest("no /etc/memcached.conf")
+        server = Server("--config", "/etc/memcached.conf", "-p", free_port(), "-P",
+                        os.path.join(tempfile.gettempdir(), f"kbf-e2e-{os.getpid()}.pid"),
+                        listen=None)
+        server.address = ("127.0.0.1", int(server.arguments[3]))
+        with server:
+            server.check_alive()
+
+    def test_numbers_of_ours_are_checked(self):
+        for arguments in (("--false-negative", "2"), ("--false-positive", "-1"), ("--engine", "x"),
+                          ("--front-share", "7"), ("--slabs", "3")):
+            with self.subTest(arguments=arguments):
+                self.refused(*arguments)
+
+    def test_keys_of_an_exact_prefix_stay_in_front(self):
+        with Server("--exact-prefix", "exact:") as server, server.connect() as wire:
+            self.assertEqual(wire.ask("set exact:k 0 0 1\r\nx"), b"STORED\r\n")
+            self.assertEqual(read_stats(wire, "kbf")["exact_prefixes"], "1")
+
+
+if __name__ == "__main__":
+    print(f"testing {BINARY}")
+    unittest.main()
