@@ -473,9 +473,10 @@ ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHas
     if (!put(nullptr, 0, request.initial_expires)) return {StoreStatus::kNoMemory};
     ++counters_.stored;
   } else {
-    const std::optional<uint64_t> number = NumberIn(item->value());
     // Nothing is no number, nor is what memcached keeps in pieces, whatever its CAS.
     const bool may_be = item->value_bytes() > 0 && item->value_bytes() < kNumberItemBytesMax;
+    const std::optional<uint64_t> number =
+        may_be ? NumberIn(item->value()) : std::optional<uint64_t>();
     if (request.cas != 0 && request.cas != item->cas() && may_be) {
       result.status = StoreStatus::kExists;
     }
