@@ -173,6 +173,11 @@ Connection::Step Connection::ExecuteReceived(unsigned* budget) {
       skip_ -= n;
     }
     if (input.size() < needed_ || StillUnfinished()) break;
+    // A turn that yielded may have left a full output behind: nothing is executed before it is sent.
+    if (worker_.output().full()) {
+      step = Step::kFull;
+      break;
+    }
     if (*budget == 0) {
       step = Step::kSpent;
       break;
