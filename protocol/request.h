@@ -49,10 +49,15 @@ struct Request {
   bool quiet = false;      // noreply, meta q, the Q opcodes
   bool close = false;      // hang up once the reply is sent
   bool too_large = false;  // the value is longer than any item: it is skipped, not in `value`
+  // get: the line goes on, and so does the list of keys: ParseMoreKeys has the next request.
+  bool more_keys = false;
+  // The rest of the line is to be skipped with ParseMoreKeys.
+  bool skip_line = false;
 
   std::string_view key = {};    // the first, decoded
   std::string_view value = {};  // of a write
-  // get: all its keys as they were sent, from the first byte of the first to the last of the last.
+  // get: its keys as they were sent, from the first byte of the first to the last of the last; of a
+  // line that is longer than `line_bytes_max`, those that this piece of it has.
   // stats: its arguments. kAnswer: the whole reply (text). kFlushAll, kShutdown: empty, or what is
   // to be answered instead of obeying, unless an option forbids the command in the first place.
   // meta: the flags as they were sent, which the reply repeats in the same order.
@@ -139,9 +144,24 @@ struct [[nodiscard]] ParseResult {
 };
 
 struct Limits {
-  uint64_t value_bytes_max = 1 << 20;   // -I: no item with a longer value can fit
-  size_t line_bytes_max = 2048;         // memcached's
-  size_t multiget_bytes_max = 1 << 20;  // get gets gat gats
+  uint64_t value_bytes_max = 1 << 20;  // -I: no item with a longer value can fit
+  // memcached's. The lines of get, gets, gat and gats may be of any length, and are taken in pieces
+  // of this size.
+  size_t line_bytes_max = 2048;
+};
+
+// What is known of a get line whose end was not parsed yet.
+struct KeyList {
+  bool open = false;
+  bool skip = false;  // the rest of the line is not looked at
+  bool with_cas = false;
+  std::optional<int64_t> exptime = {};
+
+  // After a request of such a line.
+  static KeyList After(const Request& request) {
+    return {request.more_keys || request.skip_line, request.skip_line, request.with_cas,
+            request.exptime};
+  }
 };
 
 // The beginning of a reply. Then comes the value where `with_value` says so, and behind a value a

@@ -20,7 +20,12 @@ constexpr int32_t kValueBytesEnd = INT_MAX - 1;
 
 // ---- lines --------------------------------------------------------------------------------------
 
-enum class LineStatus { kFound, kUnfinished, kTooLong };
+enum class LineStatus {
+  kFound,
+  kUnfinished,
+  kLongGet,  // longer than a line may be, but a list of keys
+  kTooLong,
+};
 
 struct Line {
   size_t length = 0;  // without its end
@@ -34,26 +39,39 @@ bool MayBeLong(std::string_view begin) {
                                          begin.starts_with("gat ") || begin.starts_with("gats "));
 }
 
+// memcached's lines are C strings: nothing behind a NUL is seen.
+std::string_view UpToNul(std::string_view text) { return text.substr(0, text.find('\0')); }
+
+// A line without its newline, as it is looked at.
+std::string_view TextOf(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return UpToNul(line);
+}
+
 LineStatus FindLine(std::string_view bytes, const Limits& limits, Line* line) {
-  size_t newline = bytes.substr(0, limits.line_bytes_max + 1).find('\n');
-  if (newline == bytes.npos && bytes.size() > limits.line_bytes_max) {
-    if (!MayBeLong(bytes)) return LineStatus::kTooLong;
-    newline = bytes.substr(0, limits.multiget_bytes_max + 1).find('\n', limits.line_bytes_max);
-    if (newline == bytes.npos && bytes.size() > limits.multiget_bytes_max) {
-      return LineStatus::kTooLong;
-    }
+  const size_t newline = bytes.substr(0, limits.line_bytes_max + 1).find('\n');
+  if (newline == bytes.npos) {
+    if (bytes.size() <= limits.line_bytes_max) return LineStatus::kUnfinished;
+    return MayBeLong(bytes) ? LineStatus::kLongGet : LineStatus::kTooLong;
   }
-  if (newline == bytes.npos) return LineStatus::kUnfinished;
   line->bytes = newline + 1;
-  line->length = newline > 0 && bytes[newline - 1] == '\r' ? newline - 1 : newline;
-  // memcached's lines are C strings: nothing behind a NUL is seen.
-  if (const void* nul = std::memchr(bytes.data(), '\0', line->length)) {
-    line->length = static_cast<size_t>(static_cast<const char*>(nul) - bytes.data());
-  }
+  line->length = TextOf(bytes.substr(0, newline)).size();
   return LineStatus::kFound;
 }
 
 // ---- commands: `rest` is what follows the command's name, `line_bytes` are those of the line ----
+
+// The keys from `key` on, which was cut off `rest`.
+ParseResult TakeKeys(std::string_view key, std::string_view rest, size_t consumed, Request* out) {
+  out->key = key;
+  const char* end = key.data();
+  for (; !key.empty(); key = NextToken(&rest)) {
+    if (key.size() > kKeyBytesMax) return Answer(kBadLine, consumed, out);
+    end = key.data() + key.size();
+  }
+  out->rest = {out->key.data(), static_cast<size_t>(end - out->key.data())};
+  return Done(consumed);
+}
 
 ParseResult ParseGet(std::string_view name, std::string_view rest, size_t line_bytes,
                      Request* out) {
@@ -69,14 +87,26 @@ ParseResult ParseGet(std::string_view name, std::string_view rest, size_t line_b
   }
   out->op = Op::kGet;
   out->with_cas = name.back() == 's';
-  out->key = key;
-  const char* end = nullptr;
-  for (; !key.empty(); key = NextToken(&rest)) {
-    if (key.size() > kKeyBytesMax) return Answer(kBadLine, line_bytes, out);
-    end = key.data() + key.size();
+  return TakeKeys(key, rest, line_bytes, out);
+}
+
+// The beginning of a get line that is longer than a piece: up to the last space, behind which a key
+// may go on.
+ParseResult ParseLongGet(std::string_view bytes, const Limits& limits, Request* out) {
+  const std::string_view piece = bytes.substr(0, limits.line_bytes_max);
+  const size_t end = piece.rfind(' ');
+  std::string_view rest = UpToNul(piece.substr(0, end));
+  const bool cut = rest.size() < end;  // by a NUL: what follows on the line is not seen
+  const std::string_view name = NextToken(&rest);
+  const ParseResult result = ParseGet(name, rest, end, out);
+  if (out->op != Op::kGet && out->rest != kBadLine) {
+    // No key within a whole piece.
+    out->close = true;
+    return Answer(kLineTooLong, bytes.size(), out);
   }
-  out->rest = {out->key.data(), static_cast<size_t>(end - out->key.data())};
-  return Done(line_bytes);
+  out->more_keys = out->op == Op::kGet && !cut;
+  out->skip_line = !out->more_keys;
+  return result;
 }
 
 std::optional<Op> WriteOf(std::string_view name) {
@@ -293,6 +323,8 @@ ParseResult ParseText(std::span<char> bytes, const Limits& limits, Request* out)
       break;
     case LineStatus::kUnfinished:
       return NeedMore(bytes.size() + 1);
+    case LineStatus::kLongGet:
+      return ParseLongGet({bytes.data(), bytes.size()}, limits, out);
     case LineStatus::kTooLong:
       out->close = true;
       return Answer(kLineTooLong, bytes.size(), out);
@@ -316,6 +348,37 @@ ParseResult ParseText(std::span<char> bytes, const Limits& limits, Request* out)
   }
   if (name == "delete") return ParseDelete(rest, line.bytes, out);
   return ParseRare(text, rest, line.bytes, out);
+}
+
+ParseResult ParseMoreKeys(std::span<char> bytes, const Limits& limits, const KeyList& list,
+                          Request* out) {
+  *out = Request{};
+  out->op = Op::kGet;
+  out->with_cas = list.with_cas;
+  out->exptime = list.exptime;
+  const std::string_view all(bytes.data(), bytes.size());
+  const std::string_view piece = all.substr(0, limits.line_bytes_max);
+  const size_t newline = piece.find('\n');
+  const bool ends = newline != piece.npos;
+  out->skip_line = list.skip && !ends;
+  if (list.skip) return {ParseStatus::kSkip, ends ? newline + 1 : piece.size(), 0};
+  if (!ends && piece.size() < limits.line_bytes_max) return NeedMore(bytes.size() + 1);
+  // Behind the last space a key may go on.
+  const size_t end = ends ? newline : piece.rfind(' ');
+  if (end == piece.npos) {
+    out->skip_line = true;
+    return Answer(kBadLine, piece.size(), out);
+  }
+  std::string_view rest = ends ? TextOf(piece.substr(0, end)) : UpToNul(piece.substr(0, end));
+  const bool cut = !ends && rest.size() < end;
+  const size_t consumed = ends ? newline + 1 : std::max<size_t>(end, 1);
+  const std::string_view key = NextToken(&rest);
+  out->more_keys = !ends && !cut;
+  const ParseResult result = TakeKeys(key, rest, consumed, out);
+  if (out->op != Op::kGet) out->more_keys = false;
+  out->skip_line = !ends && !out->more_keys;
+  if (key.empty() && out->more_keys) return {ParseStatus::kSkip, consumed, 0};
+  return result;
 }
 
 Head FormatText(const Request& request, const Response& response, char* out) {

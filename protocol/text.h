@@ -5,9 +5,12 @@
 //            consumed: a line that cannot be understood does not take its value along, so the
 //            value is read as commands; a value that is refused for its size or its flags is.
 // Costs:     one pass to find the end of the line and one over the tokens. A line is at most 2,048
-//            bytes; only get, gets, gat and gats may be longer, up to 1 MiB, so that multigets fit.
+//            bytes; only get, gets, gat and gats may be longer, and are parsed in pieces of at most
+//            that size, so that a multiget of any length needs no memory of its own.
 // Departs:   a line that is too long is answered before hanging up, and always; memcached only
-//            hangs up, and not where the end of the line arrives together with its beginning.
+//            hangs up, and not where the end of the line arrives together with its beginning. A key
+//            that is too long in a later piece of a long get is answered with an error behind the
+//            values of the keys before it; memcached then drops those values.
 //            Replies to earlier requests are always sent; memcached drops those that still wait
 //            when a get has a key that is too long or when it hangs up on HTTP.
 #pragma once
@@ -23,6 +26,12 @@ namespace protocol {
 // REQUIRES: bytes is not empty. The bytes of a base64 key are decoded in place, so bytes that gave
 // kOk are not to be parsed again.
 ParseResult ParseText(std::span<char> bytes, const Limits& limits, Request* out);
+
+// The next keys of a get line, after a request with more_keys or skip_line. kSkip: none of the bytes
+// hold a key that is to be looked up; out->more_keys and out->skip_line are set in any case but
+// kNeedMore. REQUIRES: list.open; bytes is not empty.
+ParseResult ParseMoreKeys(std::span<char> bytes, const Limits& limits, const KeyList& list,
+                          Request* out);
 
 // One key of a get, or the whole reply of any other classic command, to `out`, which has room for
 // kHeadBytesMax. A miss of a get is zero bytes: behind the last key the caller writes kEnd.

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "protocol/binary.h"
 #include "protocol/text.h"
@@ -21,28 +23,41 @@ constexpr uint32_t kStallSeconds = 60;
 // How long what comes behind the last reply is thrown away.
 constexpr uint32_t kLingerSeconds = 2;
 
+// Traffic that counts as one request of a turn's budget.
+constexpr size_t kBytesPerRequest = 64 << 10;
+// Turns that wait for memory before a request is given up.
+constexpr uint8_t kMemoryWaitsMax = 20;
+// Who has moved less than a kilobyte lately, or nothing for 50 ms, is closed before others.
+constexpr double kProgressUnitBytes = 1024;
+constexpr double kStallUnitMs = 50;
+
 constexpr std::string_view kNoBuffer = "SERVER_ERROR out of memory reading request\r\n";
 
 }  // namespace
 
 Connection::Connection(Worker& worker, int fd)
-    : worker_(worker), fd_(fd), last_command_(worker.now()), last_progress_(worker.now()) {
-  WaitFor(EV_READ);
-}
+    : worker_(worker),
+      fd_(fd),
+      last_command_(worker.now()),
+      last_progress_(worker.now()),
+      last_progress_ms_(worker.now_ms()) {}
 
 Connection::~Connection() {
   if (waiting_for_ != 0) event_del(&event_);
   worker_.input().Forget(&kept_);
+  worker_.memory().Subtract(parked_bytes_);
   close(fd_);
 }
 
-void Connection::WaitFor(short what) {
-  if (what == waiting_for_) return;
+bool Connection::WaitFor(short what) {
+  if (what == waiting_for_) return true;
   if (waiting_for_ != 0) event_del(&event_);
-  waiting_for_ = what;
-  if (what == 0) return;
+  waiting_for_ = 0;
+  if (what == 0) return true;
   event_assign(&event_, worker_.base(), fd_, static_cast<short>(what | EV_PERSIST), OnEvent, this);
-  event_add(&event_, nullptr);
+  if (event_add(&event_, nullptr) != 0) return false;
+  waiting_for_ = what;
+  return true;
 }
 
 void Connection::OnEvent(evutil_socket_t, short what, void* connection) noexcept {
@@ -53,12 +68,15 @@ void Connection::OnEvent(evutil_socket_t, short what, void* connection) noexcept
   self->Serve((what & EV_READ) != 0, self->worker_.requests_per_event());
 }
 
-void Connection::Resume() { Serve(false, worker_.requests_per_event()); }
+void Connection::Resume() {
+  last_progress_ = worker_.now();
+  Serve(false, worker_.requests_per_event());
+}
 
 void Connection::Finish() {
   if (state() == State::kLingering) return;
   hang_up_ = true;
-  Serve(true, UINT_MAX);
+  Serve(true, worker_.requests_per_event());
 }
 
 bool Connection::TimedOut(uint32_t now) const {
@@ -70,25 +88,51 @@ bool Connection::TimedOut(uint32_t now) const {
   return limit != 0 && silent > limit;
 }
 
+uint64_t Connection::HeldBytes() const {
+  return kept_.capacity + parked_bytes_ + (parked_ == nullptr ? 0 : parked_->detached_bytes());
+}
+
+double Connection::ShedScore(uint64_t now_ms) const {
+  const auto stalled_ms = static_cast<double>(now_ms - std::min(now_ms, last_progress_ms_));
+  return static_cast<double>(HeldBytes()) * (1 + stalled_ms / kStallUnitMs) /
+         (kProgressUnitBytes + progress_bytes_);
+}
+
 // ---- a turn -------------------------------------------------------------------------------------
 
 void Connection::Serve(bool readable, unsigned budget) {
+  Turn turn = Turn::kClose;
   worker_.input().Begin(&kept_);
   worker_.output().Load(std::move(parked_));
-  const Turn turn = ServeTurn(readable, budget);
-  parked_ = worker_.output().Park();
-  if (!worker_.input().Keep(&kept_)) return End(Turn::kClose);
+  worker_.memory().Subtract(std::exchange(parked_bytes_, 0));
+  try {
+    turn = ServeTurn(readable, budget);
+  } catch (const std::bad_alloc&) {
+    worker_.dispatcher().Abandon();
+    turn = Turn::kClose;
+  }
+  Park();
+  if (worker_.output().failed() || !worker_.input().Keep(&kept_)) turn = Turn::kClose;
+  worker_.output().Clear();
+  worker_.ShedIfShort();
   End(turn);
+}
+
+void Connection::Park() {
+  parked_ = worker_.output().Park();
+  if (parked_ == nullptr) return;
+  parked_bytes_ = parked_->held_bytes();
+  worker_.memory().Add(parked_bytes_);
 }
 
 Connection::Turn Connection::ServeTurn(bool readable, unsigned budget) {
   Turn turn;
-  if (state() == State::kWriting && !Flush(&turn)) return turn;
+  if (state() == State::kWriting && !Flush(&budget, &turn)) return turn;
   for (;;) {
     const Step step = ExecuteReceived(&budget);
-    if (step == Step::kSpent) return Turn::kYield;
+    if (step == Step::kBudgetUsed) return Turn::kYield;
     if (step == Step::kFull) {
-      if (!Flush(&turn)) return turn;
+      if (!Flush(&budget, &turn)) return turn;
       continue;
     }
     if (step == Step::kHangUp) {
@@ -99,53 +143,88 @@ Connection::Turn Connection::ServeTurn(bool readable, unsigned budget) {
       break;
     }
     if (!readable) break;
-    size_t received = 0;
-    const Input::ReadStatus status = worker_.input().Read(fd_, needed_, &received);
-    worker_.counters().bytes_read.Add(received);
-    if (status == Input::ReadStatus::kBlocked) break;
-    if (status == Input::ReadStatus::kEnd) {
-      hang_up_ = peer_done_ = true;
-      break;
-    }
-    if (status == Input::ReadStatus::kNoMemory) {
-      if (!binary_) worker_.output().Append(kNoBuffer);
-      hang_up_ = true;
-      break;
-    }
-    readable = status == Input::ReadStatus::kMore;
+    if (budget == 0) return Turn::kYield;
+    if (!Receive(&readable, &budget, &turn)) return turn;
   }
-  if (!Flush(&turn)) return turn;
+  if (!Flush(&budget, &turn)) return turn;
   if (!hang_up_) return Turn::kWaitRead;
   return peer_done_ ? Turn::kClose : Turn::kHangUp;
 }
 
-bool Connection::Flush(Turn* turn) {
+bool Connection::Receive(bool* readable, unsigned* budget, Turn* turn) {
+  size_t received = 0;
+  const Input::ReadStatus status = worker_.input().Read(fd_, needed_, &received);
+  worker_.counters().bytes_read.Add(received);
+  if (received > 0) CountProgress(received, budget);
+  switch (status) {
+    case Input::ReadStatus::kMore:
+    case Input::ReadStatus::kDrained:
+      memory_waits_ = 0;
+      *readable = status == Input::ReadStatus::kMore;
+      return true;
+    case Input::ReadStatus::kBlocked:
+      *readable = false;
+      return true;
+    case Input::ReadStatus::kEnd:
+      hang_up_ = peer_done_ = true;
+      *readable = false;
+      return true;
+    case Input::ReadStatus::kNoMemory:
+      break;
+  }
+  // Others that hold more without progress are closed meanwhile.
+  if (++memory_waits_ <= kMemoryWaitsMax) {
+    *turn = Turn::kYield;
+    return false;
+  }
+  if (!binary_) worker_.output().Append(kNoBuffer);
+  worker_.input().Consume(worker_.input().size());
+  hang_up_ = true;
+  *readable = false;
+  return true;
+}
+
+void Connection::CountProgress(size_t bytes, unsigned* budget) {
+  const uint64_t sum = uint64_t{progress_bytes_} + bytes;
+  progress_bytes_ = static_cast<uint32_t>(std::min<uint64_t>(sum, UINT32_MAX));
+  last_progress_ms_ = worker_.now_ms();
+  *budget -= static_cast<unsigned>(std::min<uint64_t>(*budget, bytes / kBytesPerRequest));
+}
+
+bool Connection::Flush(unsigned* budget, Turn* turn) {
   size_t sent = 0;
   const Output::FlushStatus status = worker_.output().Flush(fd_, &sent);
   worker_.counters().bytes_written.Add(sent);
+  if (sent > 0) CountProgress(sent, budget);
   if (status == Output::FlushStatus::kSent) return true;
   *turn = status == Output::FlushStatus::kBlocked ? Turn::kWaitWrite : Turn::kClose;
   return false;
 }
 
 void Connection::End(Turn turn) {
+  bool watched = true;
   switch (turn) {
     case Turn::kWaitRead:
       state_.store(State::kReading, std::memory_order_relaxed);
-      return WaitFor(EV_READ);
+      watched = WaitFor(EV_READ);
+      break;
     case Turn::kWaitWrite:
       state_.store(State::kWriting, std::memory_order_relaxed);
-      return WaitFor(EV_WRITE);
+      watched = WaitFor(EV_WRITE);
+      break;
     case Turn::kYield:
-      state_.store(State::kYielded, std::memory_order_relaxed);
       worker_.counters().conn_yields.Add();
-      WaitFor(0);
-      return worker_.ResumeLater(this);
+      (void)WaitFor(0);
+      watched = worker_.ResumeLater(this);
+      if (watched) state_.store(State::kYielded, std::memory_order_relaxed);
+      break;
     case Turn::kHangUp:
       return Linger();
     case Turn::kClose:
-      return worker_.Remove(this);
+      watched = false;
+      break;
   }
+  if (!watched) worker_.Remove(this);
 }
 
 // ---- requests -----------------------------------------------------------------------------------
@@ -159,92 +238,69 @@ protocol::ParseResult Connection::Parse(protocol::Request* request) {
               (choice == WireChoice::kAuto &&
                static_cast<uint8_t>(bytes[0]) == protocol::kBinaryRequestMagic);
   }
+  if (keys_.open) return protocol::ParseMoreKeys(bytes, worker_.limits(), keys_, request);
   return binary_ ? protocol::ParseBinary(bytes, worker_.limits(), request)
                  : protocol::ParseText(bytes, worker_.limits(), request);
 }
 
 Connection::Step Connection::ExecuteReceived(unsigned* budget) {
-  Input& input = worker_.input();
-  Step step = Step::kHungry;
-  for (;;) {
-    if (skip_ > 0) {
-      const size_t n = std::min<uint64_t>(skip_, input.size());
-      input.Consume(n);
-      skip_ -= n;
-    }
-    if (input.size() < needed_ || StillUnfinished()) break;
-    // A turn that yielded may have left a full output behind: nothing is executed before it is sent.
-    if (worker_.output().full()) {
-      step = Step::kFull;
-      break;
-    }
-    if (*budget == 0) {
-      step = Step::kSpent;
-      break;
-    }
-    step = ExecuteOne(budget);
-    if (step == Step::kHungry && needed_ > 1) break;
-    if (step == Step::kFull || step == Step::kHangUp) break;
-    if (worker_.output().full()) {
-      step = Step::kFull;
-      break;
-    }
-    step = Step::kHungry;
-  }
+  Step step;
+  do step = ExecuteOne(budget);
+  while (step == Step::kGoOn);
   // What is held points into the input: it is answered before that moves.
   worker_.dispatcher().AnswerHeld(worker_.now());
   return step;
 }
 
-// Long lines that arrive byte by byte are not parsed anew for each: bytes that have no line's end
-// among them are remembered.
-size_t Connection::Scan(size_t from) {
-  const std::span<char> bytes = worker_.input().bytes();
-  const bool ends = memchr(bytes.data() + from, '\n', bytes.size() - from) != nullptr;
-  return ends ? 0 : bytes.size();
+void Connection::Consume(uint64_t bytes) {
+  const size_t there = std::min<uint64_t>(bytes, worker_.input().size());
+  worker_.input().Consume(there);
+  skip_ = bytes - there;
 }
 
-bool Connection::StillUnfinished() {
-  if (scanned_ < worker_.limits().line_bytes_max) return false;
-  if (worker_.input().size() > worker_.limits().multiget_bytes_max) return false;
-  scanned_ = Scan(scanned_);
-  if (scanned_ > 0) needed_ = scanned_ + 1;
-  return scanned_ > 0;
-}
-
-// kHungry: go on while there are bytes.
 Connection::Step Connection::ExecuteOne(unsigned* budget) {
-  Input& input = worker_.input();
+  // A turn that yielded may have left a full output behind.
+  if (worker_.output().full()) return Step::kFull;
+  if (dump_) {
+    if (*budget == 0) return Step::kBudgetUsed;
+    --*budget;
+    if (worker_.dispatcher().DumpPrefixes(&*dump_)) dump_.reset();
+    return Step::kGoOn;
+  }
+  if (skip_ > 0) Consume(skip_);
+  if (worker_.input().size() < needed_) return Step::kNeedInput;
+  if (*budget == 0) return Step::kBudgetUsed;
   protocol::Request request;
   const protocol::ParseResult result = Parse(&request);
   if (result.status == protocol::ParseStatus::kNeedMore) {
-    needed_ = std::max<uint64_t>(result.needed, input.size() + 1);
-    if (!binary_ && needed_ == input.size() + 1) scanned_ = Scan(0);
-    return Step::kHungry;
+    needed_ = std::max<uint64_t>(result.needed, worker_.input().size() + 1);
+    return Step::kNeedInput;
   }
   needed_ = 1;
-  scanned_ = 0;
-  Step step = Step::kHungry;
+  --*budget;
   if (LogsAt(kLogTraffic)) LogRequest(result.consumed);
-  if (result.status == protocol::ParseStatus::kOk) {
-    --*budget;
-    last_command_.store(worker_.now(), std::memory_order_relaxed);
-    if (request.op == protocol::Op::kGet) {
-      if (!HoldKeys(&request, budget)) return Step::kFull;
-    } else if (Dispatcher::IsWrite(request)) {
-      while (!worker_.dispatcher().HoldWrite(request, worker_.now())) {
-        worker_.dispatcher().AnswerHeld(worker_.now());
-      }
-    } else {
-      worker_.dispatcher().AnswerHeld(worker_.now());
-      const Dispatcher::Next next = worker_.dispatcher().Execute(request, worker_.now());
-      if (next == Dispatcher::Next::kClose) step = Step::kHangUp;
+  if (result.status == protocol::ParseStatus::kOk) return Submit(&request, result.consumed, budget);
+  keys_ = protocol::KeyList::After(request);
+  Consume(result.consumed);
+  return Step::kGoOn;
+}
+
+Connection::Step Connection::Submit(protocol::Request* request, uint64_t consumed,
+                                    unsigned* budget) {
+  last_command_.store(worker_.now(), std::memory_order_relaxed);
+  const Dispatcher::Next next = worker_.dispatcher().Submit(request, worker_.now(), budget);
+  if (next == Dispatcher::Next::kFull) {
+    // The keys that were not taken are the beginning of what is parsed next.
+    if (request->op == protocol::Op::kGet && request->wire == protocol::Wire::kText) {
+      keys_ = {true, false, request->with_cas, request->exptime};
+      Consume(static_cast<uint64_t>(request->rest.data() - worker_.input().bytes().data()));
     }
+    return Step::kFull;
   }
-  const size_t there = std::min<uint64_t>(result.consumed, input.size());
-  input.Consume(there);
-  skip_ = result.consumed - there;
-  return step;
+  keys_ = protocol::KeyList::After(*request);
+  Consume(consumed);
+  if (next == Dispatcher::Next::kDump) dump_.emplace();
+  return next == Dispatcher::Next::kClose ? Step::kHangUp : Step::kGoOn;
 }
 
 // -vv: the line, or the header's opcode.
@@ -260,36 +316,20 @@ void Connection::LogRequest(uint64_t consumed) {
   Log(kLogTraffic, "<%d %.*s", fd_, static_cast<int>(end - bytes.begin()), bytes.data());
 }
 
-// False: the output is full; the rest of the keys is taken up when it has been sent.
-bool Connection::HoldKeys(protocol::Request* request, unsigned* budget) {
-  const size_t length = request->rest.size();
-  if (request->wire == protocol::Wire::kText) request->rest.remove_prefix(keys_done_);
-  while (!worker_.dispatcher().HoldGet(request)) {
-    worker_.dispatcher().AnswerHeld(worker_.now());
-    if (*budget > 0) --*budget;
-    // A single key is not parsed again: it may have been decoded in place.
-    if (request->wire != protocol::Wire::kText || !worker_.output().full()) continue;
-    keys_done_ = length - request->rest.size();
-    return false;
-  }
-  keys_done_ = 0;
-  return true;
-}
-
 // ---- the end ------------------------------------------------------------------------------------
 
 void Connection::Linger() {
   shutdown(fd_, SHUT_WR);
   state_.store(State::kLingering, std::memory_order_relaxed);
   worker_.input().Forget(&kept_);
-  WaitFor(EV_READ);
+  if (!WaitFor(EV_READ)) return worker_.Remove(this);
   Discard();
 }
 
 void Connection::Discard() {
-  char rubbish[16 << 10];
+  char discard_buffer[16 << 10];
   for (int reads = 0; reads < 16; ++reads) {
-    const ssize_t n = recv(fd_, rubbish, sizeof(rubbish), 0);
+    const ssize_t n = recv(fd_, discard_buffer, sizeof(discard_buffer), 0);
     if (n > 0) {
       rounds_silent_ = 0;
       continue;

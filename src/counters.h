@@ -32,6 +32,7 @@ struct WorkerCounters {
   Counter store_too_large, store_no_memory;
   Counter bytes_read, bytes_written;
   Counter conn_yields, idle_kicks;
+  Counter connections_shed;  // closed because all together held too much
 };
 
 }  // namespace server

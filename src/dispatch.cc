@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
+#include <new>
 #include <span>
 #include <string>
 
@@ -22,6 +24,13 @@ using protocol::Request;
 using protocol::Response;
 using protocol::Status;
 using protocol::Wire;
+
+// A connection holds references to the values of one batch. Batches are made smaller while their
+// values add up to more than this.
+constexpr size_t kBatchValueBytes = 256 << 10;
+
+static_assert(Dispatcher::kHeldMax == Output::kBatch);
+static_assert(protocol::kHeadBytesMax + 64 <= Output::kReplyBytesMax);
 
 Status StatusOf(kbf::StoreStatus status) {
   switch (status) {
@@ -100,7 +109,7 @@ void Dispatcher::Push(std::string_view key, bool last) {
 
 bool Dispatcher::HoldGet(Request* request) {
   assert(request->op == Op::kGet);
-  if (num_held_ == kHeldMax || num_writes_ > 0) return false;
+  if (num_held_ >= held_max_ || num_writes_ > 0) return false;
   requests_[num_requests_++] = *request;
   // A batch has one kind of options.
   plain_ = plain_ && AsksOnlyForTheValue(*request) &&
@@ -110,11 +119,13 @@ bool Dispatcher::HoldGet(Request* request) {
     return true;
   }
   std::string_view key = protocol::NextToken(&request->rest);
-  while (!key.empty() && num_held_ < kHeldMax) {
+  // The line ended behind the keys of the piece before.
+  if (key.empty() && !request->more_keys) Push(key, true);
+  while (!key.empty() && num_held_ < held_max_) {
     const std::string_view before = request->rest;
     const std::string_view next = protocol::NextToken(&request->rest);
-    Push(key, next.empty());
-    if (num_held_ == kHeldMax && !next.empty()) request->rest = before;
+    Push(key, next.empty() && !request->more_keys);
+    if (num_held_ >= held_max_ && !next.empty()) request->rest = before;
     key = next;
   }
   return key.empty();
@@ -138,6 +149,42 @@ kbf::ReadOptions Dispatcher::OptionsOf(const Request& request, uint32_t now) con
   return options;
 }
 
+Dispatcher::Next Dispatcher::Submit(Request* request, uint32_t now, unsigned* budget) {
+  if (output_.full()) return Next::kFull;
+  if (request->op == Op::kGet) return SubmitGet(request, now, budget);
+  if (!IsWrite(*request)) {
+    AnswerHeld(now);
+    return Execute(*request, now);
+  }
+  while (!HoldWrite(*request, now)) AnswerHeld(now);
+  if (output_.full()) AnswerHeld(now);
+  return Next::kTaken;
+}
+
+Dispatcher::Next Dispatcher::SubmitGet(Request* request, uint32_t now, unsigned* budget) {
+  while (!HoldGet(request)) {
+    AnswerHeld(now);
+    if (*budget > 0) --*budget;
+    // A single key is always taken: it may have been decoded in place.
+    if (request->wire == Wire::kText && output_.full()) return Next::kFull;
+  }
+  if (output_.full()) AnswerHeld(now);
+  return Next::kTaken;
+}
+
+void Dispatcher::Abandon() {
+  num_held_ = num_requests_ = num_writes_ = 0;
+  plain_ = true;
+}
+
+void Dispatcher::LimitBatch(size_t value_bytes) {
+  if (value_bytes > kBatchValueBytes) {
+    held_max_ = std::max<size_t>(1, held_max_ * kBatchValueBytes / value_bytes);
+  } else {
+    held_max_ = std::min(kHeldMax, 2 * held_max_);
+  }
+}
+
 void Dispatcher::AnswerHeld(uint32_t now) {
   if (num_held_ > 0) AnswerGets(now);
   if (num_writes_ > 0) AnswerWrites(now);
@@ -149,14 +196,21 @@ void Dispatcher::AnswerGets(uint32_t now) {
     store_.GetMany(std::span(keys_.data(), num_held_), OptionsOf(requests_[0], now), now,
                    readings.data());
   }
+  size_t value_bytes = 0;
   for (size_t i = 0; i < num_held_; ++i) {
     const Request& request = requests_[held_[i].request];
+    if (keys_[i].empty()) {
+      output_.Append(protocol::kEnd);
+      continue;
+    }
     if (!plain_) readings[i] = store_.Get(keys_[i], OptionsOf(request, now), now);
+    value_bytes += readings[i].value.size();
     AnswerRead(request, keys_[i], &readings[i], now);
     if (held_[i].last && request.wire == Wire::kText) output_.Append(protocol::kEnd);
   }
   num_held_ = num_requests_ = 0;
   plain_ = true;
+  LimitBatch(value_bytes);
 }
 
 void Dispatcher::CountRead(const Request& request, std::string_view key, bool hit) {
@@ -178,7 +232,7 @@ void Dispatcher::AnswerRead(const Request& request, std::string_view key, kbf::R
   if (reading->hit) {
     response = ResponseOf(key, *reading, now);
   } else {
-    response.status = Status::kNotFound;
+    response.status = reading->no_memory ? Status::kNoMemory : Status::kNotFound;
     response.key = key;
   }
   const protocol::Head head = Format(request, response);
@@ -206,6 +260,7 @@ bool Dispatcher::HoldWrite(const Request& request, uint32_t now) {
   write.expires = state_.clock.Expiry(request.exptime.value_or(0), now);
   write.cas = request.cas;
   write.invalidate = request.invalidate;
+  write.drop_on_failure = request.op == Op::kSet || request.wire == Wire::kMeta;
   return true;
 }
 
@@ -275,7 +330,7 @@ protocol::Head Dispatcher::Format(const Request& request, const Response& respon
 void Dispatcher::Reply(const Request& request, const Response& response) {
   const protocol::Head head = Format(request, response);
   if (!head.with_value) return;
-  output_.AppendText(response.value);
+  if (!output_.AppendText(response.value)) return;
   if (request.wire != Wire::kBinary) output_.Append("\r\n");
 }
 
@@ -309,8 +364,7 @@ Dispatcher::Next Dispatcher::Execute(const Request& request, uint32_t now) {
       FlushAll(request, now);
       break;
     case Op::kStats:
-      output_.AppendText(Statistics(request, state_));
-      break;
+      return Stats(request);
     case Op::kVersion: {
       Response response;
       response.text = VersionString();
@@ -318,7 +372,7 @@ Dispatcher::Next Dispatcher::Execute(const Request& request, uint32_t now) {
       break;
     }
     case Op::kVerbosity:
-      SetLogVerbosity(static_cast<int>(request.verbosity));
+      SetLogVerbosity(request.verbosity);
       Reply(request, {});
       break;
     case Op::kNoop:
@@ -333,7 +387,36 @@ Dispatcher::Next Dispatcher::Execute(const Request& request, uint32_t now) {
       Reply(request, {});
       break;
   }
-  return request.close ? Next::kClose : Next::kGoOn;
+  return request.close ? Next::kClose : Next::kTaken;
+}
+
+Dispatcher::Next Dispatcher::Stats(const Request& request) {
+  if (IsPrefixDump(request)) return Next::kDump;
+  bool done = false;
+  try {
+    done = output_.AppendText(Statistics(request, state_));
+  } catch (const std::bad_alloc&) {
+  }
+  if (!done) {
+    Response response;
+    response.status = Status::kNoMemory;
+    Reply(request, response);
+  }
+  return Next::kTaken;
+}
+
+bool Dispatcher::DumpPrefixes(PrefixStats::Cursor* cursor) {
+  // Room for one reply is there while the output is not full.
+  while (!output_.full()) {
+    constexpr size_t kPiece = Output::kReplyBytesMax;
+    const size_t written = state_.prefix_stats.Dump(cursor, output_.Room(kPiece), kPiece);
+    if (written == 0) {
+      output_.Append(protocol::kEnd);
+      return true;
+    }
+    output_.Commit(written);
+  }
+  return false;
 }
 
 void Dispatcher::Touch(const Request& request, uint32_t now) {
@@ -341,7 +424,7 @@ void Dispatcher::Touch(const Request& request, uint32_t now) {
   counters_.cmd_touch.Add();
   (reading.hit ? counters_.touch_hits : counters_.touch_misses).Add();
   Response response = ResponseOf(request.key, reading, now);
-  if (!reading.hit) response.status = Status::kNotFound;
+  if (!reading.hit) response.status = reading.no_memory ? Status::kNoMemory : Status::kNotFound;
   Reply(request, response);
 }
 
@@ -418,11 +501,11 @@ void Dispatcher::FlushAll(const Request& request, uint32_t now) {
 Dispatcher::Next Dispatcher::Shutdown(const Request& request) {
   if (!state_.options.enable_shutdown) {
     output_.Append("ERROR: shutdown not enabled\r\n");
-    return Next::kGoOn;
+    return Next::kTaken;
   }
-  if (!request.rest.empty()) {  // a mode that is none
+  if (!request.rest.empty()) {  // an invalid mode
     output_.Append(request.rest);
-    return Next::kGoOn;
+    return Next::kTaken;
   }
   kill(getpid(), request.graceful ? SIGUSR1 : SIGINT);
   return Next::kClose;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace server {
@@ -17,15 +18,15 @@ constexpr size_t kCopyBackMax = 2048;
 
 }  // namespace
 
-bool Input::Reserve(size_t bytes) {
-  const uint64_t before = budget_.kept_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (budget_.limit == 0 || before + bytes <= budget_.limit) return true;
-  budget_.kept_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-  return false;
+std::unique_ptr<char[]> Input::Allocate(size_t bytes) {
+  if (!memory_.TryAdd(bytes)) return nullptr;
+  std::unique_ptr<char[]> data(new (std::nothrow) char[bytes]);
+  if (data == nullptr) memory_.Subtract(bytes);
+  return data;
 }
 
 void Input::Forget(Kept* kept) {
-  budget_.kept_bytes.fetch_sub(kept->capacity, std::memory_order_relaxed);
+  if (kept->capacity != 0) memory_.Subtract(kept->capacity);
   *kept = {};
 }
 
@@ -67,8 +68,8 @@ bool Input::MakeRoom(uint64_t needed) {
   // Doubling, not the announced size at once: a client must send bytes to make us hold memory.
   const size_t capacity =
       std::max<uint64_t>(std::min<uint64_t>(needed, 2 * capacity_), capacity_ + capacity_ / 4);
-  if (!Reserve(capacity)) return false;
-  std::unique_ptr<char[]> data(new char[capacity]);
+  std::unique_ptr<char[]> data = Allocate(capacity);
+  if (data == nullptr) return false;
   memcpy(data.get(), data_, end_);
   Forget(&own_);
   own_ = {std::move(data), static_cast<uint32_t>(end_), static_cast<uint32_t>(capacity)};
@@ -102,11 +103,11 @@ bool Input::Keep(Kept* kept) {
     *kept = std::exchange(own_, {});
   } else {
     const size_t capacity = size();
-    fits = Reserve(capacity);
+    std::unique_ptr<char[]> data = Allocate(capacity);
+    fits = data != nullptr;
     if (fits) {
-      *kept = {std::unique_ptr<char[]>(new char[capacity]), static_cast<uint32_t>(capacity),
-               static_cast<uint32_t>(capacity)};
-      memcpy(kept->data.get(), data_ + begin_, capacity);
+      memcpy(data.get(), data_ + begin_, capacity);
+      *kept = {std::move(data), static_cast<uint32_t>(capacity), static_cast<uint32_t>(capacity)};
     }
     Forget(&own_);
   }

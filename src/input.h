@@ -5,15 +5,16 @@
 // Requires:  `Begin (Read | bytes | Consume)* Keep` by the worker's thread. Views into bytes() live
 //            until the next Read or Keep.
 // Costs:     kScratchBytes a worker. A connection between two requests has nothing; one that waits
-//            for more has what arrived, times two at most. All of that is counted in `kept_bytes`
-//            and bounded by the limit.
+//            for more has what arrived, times two at most. All of that is counted in
+//            ConnectionMemory and bounded by its limit.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+
+#include "src/connection_memory.h"
 
 namespace server {
 
@@ -27,14 +28,9 @@ class Input {
     uint32_t size = 0;
     uint32_t capacity = 0;
   };
-  // Of all connections together.
-  struct Budget {
-    uint64_t limit = 0;  // 0: none
-    std::atomic<uint64_t> kept_bytes{0};
-  };
   enum class ReadStatus { kMore, kDrained, kBlocked, kEnd, kNoMemory };
 
-  explicit Input(Budget& budget) : budget_(budget), scratch_(new char[kScratchBytes]) {}
+  explicit Input(ConnectionMemory& memory) : memory_(memory), scratch_(new char[kScratchBytes]) {}
 
   void Begin(Kept* kept);
   std::span<char> bytes() { return {data_ + begin_, end_ - begin_}; }
@@ -43,16 +39,17 @@ class Input {
   // Receives what there is. `needed` is how many bytes the request at hand has in all, as far as is
   // known. kMore: there may be more to read, kDrained: there was not. *received grows.
   ReadStatus Read(int fd, uint64_t needed, size_t* received);
-  // False: over the limit; nothing is kept.
+  // False: over the limit, or no memory; nothing is kept.
   [[nodiscard]] bool Keep(Kept* kept);
   // A connection ends.
   void Forget(Kept* kept);
 
  private:
   [[nodiscard]] bool MakeRoom(uint64_t needed);
-  [[nodiscard]] bool Reserve(size_t bytes);
+  // Null: over the limit, or no memory.
+  [[nodiscard]] std::unique_ptr<char[]> Allocate(size_t bytes);
 
-  Budget& budget_;
+  ConnectionMemory& memory_;
   const std::unique_ptr<char[]> scratch_;
   Kept own_;  // in use where it is larger than the scratch would be worth
   char* data_ = nullptr;

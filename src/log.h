@@ -1,6 +1,8 @@
 // The server's log: lines on standard error, as many as -v asks for.
 //
-// Promises:  each call is one line and one write(2), so lines of several threads do not mix.
+// Promises:  lines of several threads do not mix. Nobody waits for standard error: while a LogThread
+//            lives, lines go through a buffer that it empties, and what finds no room there is
+//            dropped and counted; without one, a line that cannot be written at once is dropped.
 //            Control bytes, which clients may have sent, become '?'; a line ends after
 //            kLogBytesMax bytes.
 // Requires:  nothing; thread-safe. SetLogVerbosity may be called at any time.
@@ -8,6 +10,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <thread>
 
 namespace server {
 
@@ -20,9 +24,26 @@ enum LogLevel : int {
 
 inline constexpr size_t kLogBytesMax = 2048;
 
-void SetLogVerbosity(int verbosity);
+// Levels above kLogStates mean kLogStates.
+void SetLogVerbosity(uint32_t verbosity);
 int LogVerbosity();
 inline bool LogsAt(LogLevel level) { return LogVerbosity() >= level; }
+
+// Lines that found no room, since the start.
+uint64_t LogLinesDropped();
+
+// Writes what is logged while it lives. At its end it waits for standard error for a moment only.
+// REQUIRES: one at a time, and no fork while it lives.
+class LogThread {
+ public:
+  LogThread();
+  ~LogThread();
+  LogThread(const LogThread&) = delete;
+  LogThread& operator=(const LogThread&) = delete;
+
+ private:
+  std::thread thread_;
+};
 
 [[gnu::format(printf, 2, 3)]] void Log(LogLevel level, const char* format, ...);
 

@@ -21,29 +21,72 @@ struct SharedText {
 
 }  // namespace
 
-Output::Output() : buffer_(new char[kCapacity]) {}
+uint64_t Output::Parked::held_bytes() const {
+  uint64_t bytes = sizeof(*this) + size_ + num_inserts_ * sizeof(Insert);
+  for (size_t i = 0; i < num_inserts_; ++i) {
+    if (inserts_[i].text) bytes += inserts_[i].bytes.size();
+  }
+  return bytes;
+}
+
+uint64_t Output::Parked::detached_bytes() const {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < num_inserts_; ++i) {
+    if (!inserts_[i].text && kbf::IsDetached(*inserts_[i].ref.get())) {
+      bytes += inserts_[i].bytes.size();
+    }
+  }
+  return bytes;
+}
+
+Output::Output(const OutputLimits& limits)
+    : limits_(limits),
+      capacity_(limits.full_bytes + (kBatch + 1) * (limits.copy_max + kReplyBytesMax)),
+      buffer_(new char[capacity_]) {
+  inserts_.reserve(kInsertsMax);
+}
+
+// What was collected is of no use without the rest.
+void Output::Fail() {
+  Clear();
+  failed_ = true;
+}
+
+char* Output::Room(size_t n) {
+  if (n > capacity_ - end_) Fail();
+  return buffer_.get() + end_;
+}
 
 void Output::Append(std::string_view bytes) {
   if (bytes.empty()) return;  // it may have no address either
-  assert(end_ + bytes.size() <= kCapacity);
+  if (bytes.size() > capacity_ - end_) return Fail();
   memcpy(buffer_.get() + end_, bytes.data(), bytes.size());
   end_ += bytes.size();
 }
 
-void Output::AppendShared(std::string_view bytes, kbf::SharedRef ref) {
-  if (bytes.size() < kCopyMax) return Append(bytes);
-  inserts_.push_back({end_, bytes, std::move(ref)});
+void Output::AddInsert(std::string_view bytes, kbf::SharedRef ref, bool text) {
+  if (inserts_.size() == kInsertsMax) return Fail();
+  inserts_.push_back({end_, bytes, std::move(ref), text});
   insert_bytes_ += bytes.size();
 }
 
-void Output::AppendText(std::string_view text) {
-  if (text.size() < kCopyMax) return Append(text);
+void Output::AppendShared(std::string_view bytes, kbf::SharedRef ref) {
+  if (bytes.size() < limits_.copy_max) return Append(bytes);
+  AddInsert(bytes, std::move(ref), false);
+}
+
+bool Output::AppendText(std::string_view text) {
+  if (text.size() < limits_.copy_max) {
+    Append(text);
+    return true;
+  }
   auto* block = static_cast<SharedText*>(kbf::AllocateShared(sizeof(SharedText) + text.size()));
-  if (block == nullptr) throw std::bad_alloc();
+  if (block == nullptr) return false;
   new (&block->header) kbf::SharedHeader;
   memcpy(block->bytes, text.data(), text.size());
-  AppendShared({block->bytes, text.size()}, kbf::SharedRef(&block->header));
+  AddInsert({block->bytes, text.size()}, kbf::SharedRef(&block->header), true);
   kbf::Release(&block->header);
+  return true;
 }
 
 // The next pieces to send: buffer, insert, buffer, insert, ...
@@ -90,6 +133,7 @@ void Output::Advance(size_t n) {
 }
 
 Output::FlushStatus Output::Flush(int fd, size_t* sent) {
+  if (failed_) return FlushStatus::kBroken;
   while (!empty()) {
     iovec vectors[kVectorsMax];
     msghdr message{};
@@ -110,24 +154,36 @@ Output::FlushStatus Output::Flush(int fd, size_t* sent) {
 }
 
 void Output::Load(std::unique_ptr<Parked> parked) {
-  assert(empty());
   Clear();
   if (parked == nullptr) return;
-  Append({parked->bytes.data(), parked->bytes.size()});
-  inserts_ = std::move(parked->inserts);
-  for (const Insert& insert : inserts_) insert_bytes_ += insert.bytes.size();
+  Append({parked->bytes_.get(), parked->size_});
+  for (size_t i = 0; i < parked->num_inserts_; ++i) {
+    Insert& insert = parked->inserts_[i];
+    insert_bytes_ += insert.bytes.size();
+    inserts_.push_back(std::move(insert));
+  }
 }
 
 std::unique_ptr<Output::Parked> Output::Park() {
-  if (empty()) {
-    Clear();
+  if (empty() || failed_) return nullptr;
+  std::unique_ptr<Parked> parked(new (std::nothrow) Parked);
+  if (parked == nullptr) {
+    Fail();
     return nullptr;
   }
-  auto parked = std::make_unique<Parked>();
-  parked->bytes.assign(buffer_.get() + begin_, buffer_.get() + end_);
-  for (size_t i = next_insert_; i < inserts_.size(); ++i) {
-    inserts_[i].at -= begin_;
-    parked->inserts.push_back(std::move(inserts_[i]));
+  parked->size_ = end_ - begin_;
+  parked->num_inserts_ = inserts_.size() - next_insert_;
+  parked->bytes_.reset(new (std::nothrow) char[parked->size_]);
+  parked->inserts_.reset(new (std::nothrow) Insert[parked->num_inserts_]);
+  if (parked->bytes_ == nullptr || parked->inserts_ == nullptr) {
+    Fail();
+    return nullptr;
+  }
+  memcpy(parked->bytes_.get(), buffer_.get() + begin_, parked->size_);
+  for (size_t i = 0; i < parked->num_inserts_; ++i) {
+    Insert& insert = parked->inserts_[i];
+    insert = std::move(inserts_[next_insert_ + i]);
+    insert.at -= begin_;
   }
   Clear();
   return parked;
@@ -136,6 +192,7 @@ std::unique_ptr<Output::Parked> Output::Park() {
 void Output::Clear() {
   begin_ = end_ = insert_bytes_ = next_insert_ = 0;
   inserts_.clear();
+  failed_ = false;
 }
 
 }  // namespace server

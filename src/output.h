@@ -2,17 +2,19 @@
 // few system calls as it can. A worker has one, which its connections use in turn; what a socket
 // does not take is parked with the connection.
 //
-// Promises:  bytes go out in the order in which they were added. Values from kCopyMax bytes on are
-//            not copied: a reference keeps them as they were.
-// Requires:  `Load Room* (Flush | Park)*` by the worker's thread; Flush whenever full() says so:
-// then
-//            Room never lacks space.
-// Costs:     kCapacity bytes a worker; a connection that waits for nothing has none.
+// Promises:  bytes go out in the order in which they were added. Values from copy_max bytes on are
+//            not copied: a reference keeps them as they were. Nothing is ever written outside the
+//            buffer: what finds no room, or no memory, makes the output failed(), and the
+//            connection is to be closed.
+// Requires:  `Load (Room Commit | Append*)* (Flush | Park)*` by the worker's thread. While full()
+//            says no there is room for the replies to one batch of requests and one more.
+// Costs:     the capacity once a worker; a connection that waits for nothing has none.
 #pragma once
 
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -21,60 +23,89 @@
 
 namespace server {
 
+// From full_bytes on an output is full; values of copy_max bytes and more are not copied. Tests give
+// small ones.
+struct OutputLimits {
+  size_t full_bytes = 64 << 10;
+  size_t copy_max = 4096;
+};
+
 class Output {
  public:
-  static constexpr size_t kCopyMax = 4096;
-  static constexpr size_t kFullBytes = 64 << 10;
-  // Behind the mark of full() there is room for the replies to one batch of gets.
-  static constexpr size_t kCapacity = kFullBytes + 32 * (kCopyMax + 2048);
+  // Requests that are answered together, at most: Dispatcher::kHeldMax.
+  static constexpr size_t kBatch = 32;
+  // Of one reply besides its value: protocol::kHeadBytesMax, and the line ends.
+  static constexpr size_t kReplyBytesMax = 2048;
 
  private:
   // Shared bytes that go out when the buffer has been sent up to `at`.
   struct Insert {
-    size_t at;
-    std::string_view bytes;
-    kbf::SharedRef ref;
+    size_t at = 0;
+    std::string_view bytes = {};
+    kbf::SharedRef ref = {};
+    bool text = false;  // made for this reply alone, by AppendText
   };
 
  public:
-  struct Parked {
-    std::vector<char> bytes;
-    std::vector<Insert> inserts;
-    size_t total = 0;
+  // What is to be sent when the socket takes more.
+  class Parked {
+   public:
+    // What is allocated for it, texts included; values are the store's.
+    uint64_t held_bytes() const;
+    // Values of it that have left the store.
+    uint64_t detached_bytes() const;
+
+   private:
+    friend class Output;
+    std::unique_ptr<char[]> bytes_;
+    size_t size_ = 0;
+    std::unique_ptr<Insert[]> inserts_;
+    size_t num_inserts_ = 0;
   };
   enum class FlushStatus { kSent, kBlocked, kBroken };
 
-  Output();
+  explicit Output(const OutputLimits& limits = {});
 
-  // Room for n bytes behind what was added; Commit says how many were written.
-  char* Room([[maybe_unused]] size_t n) { return buffer_.get() + end_; }
+  // Room for n bytes behind what was added; Commit says how many were written. REQUIRES: n <=
+  // kReplyBytesMax
+  char* Room(size_t n);
   void Commit(size_t n) { end_ += n; }
   void Append(std::string_view bytes);
   // `ref` keeps the bytes. Short ones are copied.
   void AppendShared(std::string_view bytes, kbf::SharedRef ref);
-  // A long text of the caller's, copied once.
-  void AppendText(std::string_view text);
+  // A long text of the caller's, copied once. False: no memory, nothing was added.
+  [[nodiscard]] bool AppendText(std::string_view text);
 
   bool empty() const { return begin_ == end_ && next_insert_ == inserts_.size(); }
-  bool full() const { return end_ - begin_ + insert_bytes_ >= kFullBytes; }
+  bool full() const { return end_ - begin_ + insert_bytes_ >= limits_.full_bytes; }
+  // Of values and texts that are not copied.
+  size_t insert_bytes() const { return insert_bytes_; }
+  bool failed() const { return failed_; }
 
   // What the kernel took is added to *sent.
   FlushStatus Flush(int fd, size_t* sent);
 
   void Load(std::unique_ptr<Parked> parked);
-  // Null if there is nothing.
+  // Null if there is nothing, or where there is no memory: see failed().
   std::unique_ptr<Parked> Park();
   void Clear();
 
  private:
+  static constexpr size_t kInsertsMax = 256;
+
+  void Fail();
+  void AddInsert(std::string_view bytes, kbf::SharedRef ref, bool text);
   int Gather(iovec* vectors, int limit) const;
   void Advance(size_t n);
 
+  const OutputLimits limits_;
+  const size_t capacity_;
   std::unique_ptr<char[]> buffer_;
   size_t begin_ = 0, end_ = 0;
-  std::vector<Insert> inserts_;
+  std::vector<Insert> inserts_;  // never more than kInsertsMax, which are reserved
   size_t next_insert_ = 0;
   size_t insert_bytes_ = 0;
+  bool failed_ = false;
 };
 
 }  // namespace server

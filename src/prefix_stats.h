@@ -2,28 +2,42 @@
 // before the delimiter in a key. Off unless -D or `stats detail on` switches it on.
 //
 // Promises:  keys without a delimiter, or with control characters before it, are not counted. Only
-// the first kPrefixesMax prefixes are:
-//            clients choose keys, and must not choose our memory.
+//            the first kPrefixesMax prefixes are, and no more of them than kPrefixBytesMax hold:
+//            clients choose keys, and must not choose our memory. The hash is keyed, so that they
+//            cannot choose collisions either.
 // Requires:  nothing; thread-safe. While it is off, enabled() is all it costs.
-// Costs:     one lock for all threads and one look-up in a hash table per key, while it is on.
+// Costs:     one of kShards locks and one look-up in a hash table per key, while it is on. A dump
+//            is written in pieces and holds a lock for one piece at a time.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <vector>
+
+#include "storage/hash.h"
 
 namespace server {
 
 class PrefixStats {
  public:
   static constexpr size_t kPrefixesMax = 1 << 16;
+  static constexpr size_t kPrefixBytesMax = 8 << 20;
+  // "PREFIX ", a prefix, four names and numbers.
+  static constexpr size_t kLineBytesMax = 384;
 
-  PrefixStats(char delimiter, bool enabled) : delimiter_(delimiter), enabled_(enabled) {}
+  // Where a dump is.
+  struct Cursor {
+    uint32_t shard = 0;
+    uint32_t entry = 0;
+  };
+
+  PrefixStats(char delimiter, bool enabled)
+      : delimiter_(delimiter), secret_(kbf::HashSecret::Random()), enabled_(enabled) {}
 
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
   void Enable(bool on) { enabled_.store(on, std::memory_order_relaxed); }
@@ -32,25 +46,42 @@ class PrefixStats {
   void CountSet(std::string_view key);
   void CountDelete(std::string_view key);
 
-  // "PREFIX name get n hit n set n del n" lines and END.
-  std::string Dump() const;
+  // Writes "PREFIX name get n hit n set n del n" lines to `out`, which has room for `bytes` of them
+  // (at least kLineBytesMax); returns how many were written, 0 after the last.
+  size_t Dump(Cursor* cursor, char* out, size_t bytes) const;
   void Clear();
 
  private:
   struct Counts {
     uint64_t gets = 0, hits = 0, sets = 0, deletes = 0;
   };
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
+  struct Entry {
+    std::string prefix;
+    uint64_t hash;
+    Counts counts;
   };
+  // Entries in the order in which they came, and a table of their numbers by hash: open
+  // addressing, at most half full.
+  struct alignas(64) Shard {
+    mutable std::mutex mutex;
+    std::vector<Entry> entries;
+    std::vector<uint32_t> slots;  // number + 1; 0: free
+  };
+  static constexpr size_t kShards = 16;
 
-  // Null: not counted. REQUIRES: mutex_ is held.
-  Counts* Find(std::string_view key);
+  // Calls change(Counts&) where the key's prefix is counted.
+  template <class Change>
+  void Count(std::string_view key, Change change);
+  // Null: not counted. REQUIRES: the shard's lock is held. Throws std::bad_alloc.
+  Entry* FindOrAdd(Shard* shard, std::string_view prefix, uint64_t hash);
+  static void Rehash(Shard* shard);
 
   const char delimiter_;
+  const kbf::HashSecret secret_;
   std::atomic<bool> enabled_;
-  mutable std::mutex mutex_;
-  std::unordered_map<std::string, Counts, Hash, std::equal_to<>> counts_;  // guarded by mutex_
+  std::atomic<size_t> prefixes_{0};
+  std::atomic<size_t> prefix_bytes_{0};
+  std::array<Shard, kShards> shards_;
 };
 
 }  // namespace server

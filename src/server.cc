@@ -24,10 +24,13 @@ namespace server {
 State::State(Options o, std::unique_ptr<kbf::Store> s)
     : options(std::move(o)),
       store(std::move(s)),
-      prefix_stats(options.prefix_delimiter, options.stats_detail) {
-  input_budget.limit = options.read_buffer_bytes_max;
-}
+      connection_memory(options.read_buffer_bytes_max),
+      prefix_stats(options.prefix_delimiter, options.stats_detail) {}
 State::~State() = default;
+
+void State::RequestShed() {
+  for (const auto& worker : workers) worker->RequestShed();
+}
 
 namespace {
 
@@ -117,10 +120,11 @@ void ServeUntilStopped(State& state, ListenSockets& sockets) {
 }  // namespace
 
 int RunServer(const Options& options) {
-  SetLogVerbosity(options.verbosity);
+  SetLogVerbosity(static_cast<uint32_t>(options.verbosity));
   signal(SIGPIPE, SIG_IGN);
   ListenSockets sockets(options);
   Prepare(options);
+  const LogThread log;
   kbf::ReturnFreedPages();
   State state(options, MakeStore(options));
   state.listen_fds = sockets.fds();

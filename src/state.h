@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "src/clock.h"
-#include "src/input.h"
+#include "src/connection_memory.h"
 #include "src/options.h"
+#include "src/output.h"
 #include "src/prefix_stats.h"
 #include "src/stats_totals.h"
 #include "storage/store.h"
@@ -29,7 +30,11 @@ struct State {
   const std::unique_ptr<kbf::Store> store;
   std::vector<int> listen_fds;  // for `stats conns`
 
-  Input::Budget input_budget;
+  // Asks every worker to close those of its connections that hold most without progress.
+  void RequestShed();
+
+  OutputLimits output_limits;  // of workers that are made later
+  ConnectionMemory connection_memory;
   std::atomic<bool> accepting{true};
   std::atomic<uint64_t> curr_connections{0};
   std::atomic<uint64_t> total_connections{0};

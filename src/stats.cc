@@ -37,13 +37,18 @@ std::string Refuse(const Request& request, std::string_view line) {
 }
 
 std::string Detail(std::string_view what, PrefixStats& prefixes) {
-  if (what == "dump") return prefixes.Dump();
   if (what != "on" && what != "off") return "CLIENT_ERROR usage: stats detail on|off|dump\r\n";
   prefixes.Enable(what == "on");
   return "OK\r\n";
 }
 
 }  // namespace
+
+bool IsPrefixDump(const Request& request) {
+  std::string_view rest = request.rest;
+  return request.wire != Wire::kBinary && protocol::NextToken(&rest) == "detail" &&
+         protocol::NextToken(&rest) == "dump";
+}
 
 std::string Statistics(const Request& request, State& state) {
   assert(request.op == protocol::Op::kStats);

@@ -13,7 +13,11 @@
 
 namespace server {
 
-// The whole reply, for any wire. REQUIRES: request.op is kStats.
+// `stats detail dump`, which Dispatcher::DumpPrefixes answers in pieces.
+bool IsPrefixDump(const protocol::Request& request);
+
+// The whole reply, for any wire. Throws std::bad_alloc. REQUIRES: request.op is kStats, and it is
+// no prefix dump.
 std::string Statistics(const protocol::Request& request, State& state);
 
 }  // namespace server

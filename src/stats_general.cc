@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "src/input.h"
 #include "src/stats_sections.h"
 #include "src/stats_totals.h"
 #include "src/version.h"
@@ -40,7 +41,7 @@ void WriteNetwork(const State& state, const Totals& totals, StatsWriter* out) {
   // A worker has one that its connections share; what is kept for them grows as needed.
   out->Add("read_buf_count", state.workers.size());
   out->Add("read_buf_bytes", state.workers.size() * Input::kScratchBytes +
-                                 state.input_budget.kept_bytes.load(std::memory_order_relaxed));
+                                 state.connection_memory.buffer_bytes());
   out->AddZeros({"read_buf_bytes_free", "read_buf_oom", "reserved_fds"});
 }
 

@@ -1,3 +1,4 @@
+#include "src/log.h"
 #include "src/stats_sections.h"
 #include "src/stats_totals.h"
 #include "storage/layout.h"
@@ -54,6 +55,8 @@ void WriteUsage(const State& state, StatsWriter* out) {
   out->AddReal("load", Ratio(slabs.chain_keys * layout.num_hashes, cells), 3);
   out->Add("distinct_values", slabs.values);
   out->Add("codes", slabs.codes);
+  out->Add("connection_bytes_max", state.connection_memory.limit());
+  out->Add("connection_bytes", state.connection_memory.bytes());
 }
 
 void WriteEvents(const Totals& totals, StatsWriter* out) {
@@ -86,6 +89,8 @@ void WriteEvents(const Totals& totals, StatsWriter* out) {
   out->Add("codes_downgraded", dictionary.downgraded);
   out->Add("codes_recycled", dictionary.recycled);
   out->Add("index_scans", dictionary.index_scans);
+  out->Add("connections_shed", totals.of(&WorkerCounters::connections_shed));
+  out->Add("log_lines_dropped", LogLinesDropped());
 }
 
 }  // namespace

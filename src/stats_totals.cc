@@ -24,6 +24,7 @@ constexpr std::array<WorkerCounter, kNumWorkerCounters> kWorkerCounters = {
     &WorkerCounters::store_too_large, &WorkerCounters::store_no_memory,
     &WorkerCounters::bytes_read,      &WorkerCounters::bytes_written,
     &WorkerCounters::conn_yields,     &WorkerCounters::idle_kicks,
+    &WorkerCounters::connections_shed,
 };
 // A new counter must be listed above.
 static_assert(kWorkerCounters.back() != nullptr);

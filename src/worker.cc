@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,18 +15,21 @@
 namespace server {
 namespace {
 
-// At the end, connections are looked after every 50 ms, and given up after 5 s; before that, once
+// At the end, connections are looked after every 50 ms, and given up after 3 s; before that, once
 // they were silent for 250 ms.
 constexpr timeval kDrainInterval = {0, 50'000};
-constexpr unsigned kDrainRoundsMax = 100;
+constexpr uint64_t kDrainMs = 3000;
 constexpr unsigned kDrainRoundsSilent = 5;
+// Connections that one call of Shed closes, at most; each costs a walk over all of them.
+constexpr unsigned kShedMax = 64;
 
 }  // namespace
 
 Worker::Worker(State& state)
     : state_(state),
       limits_{.value_bytes_max = state.options.store.item_bytes_max},
-      input_(state.input_budget),
+      input_(state.connection_memory),
+      output_(state.output_limits),
       dispatcher_(state, counters_, output_) {
   event_config* config = event_config_new();
   // Only this thread touches the base: no locks in it. A wake-up comes through a descriptor.
@@ -62,13 +66,32 @@ void Worker::Join() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Worker::Adopt(int fd) {
-  {
-    const std::lock_guard lock(queue_mutex_);
-    arrivals_.push_back(fd);
-  }
+void Worker::Wake() {
   const uint64_t one = 1;
   (void)!write(wake_fd_, &one, sizeof(one));
+}
+
+void Worker::Tick() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  now_ms_ = static_cast<uint64_t>(time.tv_sec) * 1000 + static_cast<uint64_t>(time.tv_nsec) / 1000000;
+  now_ = state_.clock.Now();
+}
+
+void Worker::Adopt(int fd) {
+  try {
+    const std::lock_guard lock(queue_mutex_);
+    arrivals_.push_back(fd);
+  } catch (const std::bad_alloc&) {
+    close(fd);
+    state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  Wake();
+}
+
+void Worker::RequestShed() {
+  if (!shed_asked_.exchange(true, std::memory_order_relaxed)) Wake();
 }
 
 void Worker::Stop() {
@@ -76,8 +99,7 @@ void Worker::Stop() {
     const std::lock_guard lock(queue_mutex_);
     stop_asked_ = true;
   }
-  const uint64_t one = 1;
-  (void)!write(wake_fd_, &one, sizeof(one));
+  Wake();
 }
 
 // ---- connections come and go --------------------------------------------------------------------
@@ -95,6 +117,7 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
   }
   self->Tick();
   for (const int arrival : arrivals) self->Add(arrival);
+  if (self->shed_asked_.exchange(false, std::memory_order_relaxed)) self->Shed();
   if (stop && !self->stopping_) self->FinishAll();
 }
 
@@ -104,12 +127,20 @@ void Worker::Add(int fd) {
     state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
-  auto* connection = new Connection(*this, fd);
+  auto* connection = new (std::nothrow) Connection(*this, fd);
+  if (connection == nullptr) {
+    close(fd);
+    state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
   Log(kLogTraffic, "<%d new connection", fd);
-  const std::lock_guard lock(connections_mutex_);
-  connection->next = first_;
-  if (first_ != nullptr) first_->previous = connection;
-  first_ = connection;
+  {
+    const std::lock_guard lock(connections_mutex_);
+    connection->next = first_;
+    if (first_ != nullptr) first_->previous = connection;
+    first_ = connection;
+  }
+  if (!connection->Start()) Remove(connection);
 }
 
 void Worker::Remove(Connection* connection) {
@@ -126,10 +157,16 @@ void Worker::Remove(Connection* connection) {
 
 // ---- turns --------------------------------------------------------------------------------------
 
-void Worker::ResumeLater(Connection* connection) {
+bool Worker::ResumeLater(Connection* connection) {
   const timeval now = {0, 0};
-  if (yielded_.empty()) event_add(resume_, &now);
-  yielded_.push_back(connection);
+  try {
+    yielded_.push_back(connection);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (event_pending(resume_, EV_TIMEOUT, nullptr) || event_add(resume_, &now) == 0) return true;
+  yielded_.pop_back();
+  return false;
 }
 
 void Worker::OnResume(evutil_socket_t, short, void* worker) noexcept {
@@ -147,9 +184,31 @@ void Worker::OnSecond(evutil_socket_t, short, void* worker) noexcept {
   self->Sweep();
 }
 
+// Those that hold most without progress go first, until the connections of all workers together
+// are back below the mark. It runs on its own, never while a connection is being served.
+void Worker::Shed() {
+  for (unsigned closed = 0; closed < kShedMax && memory().IsShort(); ++closed) {
+    Connection* worst = nullptr;
+    double worst_score = 0;
+    for (Connection* at = first_; at != nullptr; at = at->next) {
+      const double score = at->ShedScore(now_ms_);
+      if (score <= worst_score) continue;
+      worst = at;
+      worst_score = score;
+    }
+    if (worst == nullptr) return;
+    Log(kLogErrors, "<%d closed: connections hold too much memory, this one %llu bytes", worst->fd(),
+        static_cast<unsigned long long>(worst->HeldBytes()));
+    counters_.connections_shed.Add();
+    Remove(worst);
+  }
+  if (memory().IsShort()) RequestShed();
+}
+
 void Worker::Sweep() {
   for (Connection* at = first_; at != nullptr;) {
     Connection* const next = at->next;
+    at->DecayProgress();
     if (at->TimedOut(now_)) {
       if (at->state() != Connection::State::kLingering) counters_.idle_kicks.Add();
       Remove(at);
@@ -162,7 +221,11 @@ void Worker::Sweep() {
 
 void Worker::FinishAll() {
   stopping_ = true;
-  event_add(drain_, &kDrainInterval);
+  stop_ms_ = now_ms_;
+  if (event_add(drain_, &kDrainInterval) != 0) {
+    event_base_loopbreak(base_);
+    return;
+  }
   yielded_.clear();
   for (Connection* at = first_; at != nullptr;) {
     Connection* const next = at->next;
@@ -176,7 +239,6 @@ void Worker::FinishAll() {
 void Worker::OnDrain(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   self->Tick();
-  ++self->drain_rounds_;
   for (Connection* at = self->first_; at != nullptr;) {
     Connection* const next = at->next;
     if (at->state() == Connection::State::kLingering &&
@@ -185,7 +247,7 @@ void Worker::OnDrain(evutil_socket_t, short, void* worker) noexcept {
     }
     at = next;
   }
-  if (self->first_ == nullptr || self->drain_rounds_ >= kDrainRoundsMax) {
+  if (self->first_ == nullptr || self->now_ms_ - self->stop_ms_ >= kDrainMs) {
     event_base_loopbreak(self->base_);
   }
 }

@@ -32,6 +32,8 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   void Start();
+  // Closes connections that hold most without progress, soon and in the worker's thread.
+  void RequestShed();
   // Gives the worker a connected socket.
   void Adopt(int fd);
   // Finishes what was received, hangs up on everybody, and ends the loop within some seconds.
@@ -49,6 +51,7 @@ class Worker {
 
   // For its connections.
   event_base* base() const { return base_; }
+  ConnectionMemory& memory() { return state_.connection_memory; }
   Input& input() { return input_; }
   Output& output() { return output_; }
   Dispatcher& dispatcher() { return dispatcher_; }
@@ -57,9 +60,14 @@ class Worker {
   unsigned requests_per_event() const { return state_.options.requests_per_event; }
   uint32_t idle_timeout() const { return state_.options.idle_timeout_s; }
   uint32_t now() const { return now_; }
-  void Tick() { now_ = state_.clock.Now(); }
-  // Another turn, after everybody who is waiting had one.
-  void ResumeLater(Connection* connection);
+  uint64_t now_ms() const { return now_ms_; }
+  void Tick();
+  // Asks all workers to shed where connections hold too much.
+  void ShedIfShort() {
+    if (memory().IsShort() && memory().ShouldShed(now_ms_)) state_.RequestShed();
+  }
+  // Another turn, after everybody who is waiting had one. False: no memory to remember it.
+  [[nodiscard]] bool ResumeLater(Connection* connection);
   // Deletes it.
   void Remove(Connection* connection);
 
@@ -69,6 +77,8 @@ class Worker {
   static void OnSecond(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnDrain(evutil_socket_t fd, short what, void* worker) noexcept;
   void Add(int fd);
+  void Wake();
+  void Shed();
   void Sweep();
   void FinishAll();
 
@@ -84,13 +94,16 @@ class Worker {
 
   // The worker's thread only.
   uint32_t now_ = 0;
+  uint64_t now_ms_ = 0;
   bool stopping_ = false;
-  unsigned drain_rounds_ = 0;
+  uint64_t stop_ms_ = 0;  // when it began to stop
   Input input_;
   Output output_;
   WorkerCounters counters_;
   Dispatcher dispatcher_;
   std::vector<Connection*> yielded_;
+
+  std::atomic<bool> shed_asked_{false};
 
   // Guarded by queue_mutex_.
   std::mutex queue_mutex_;

@@ -109,7 +109,7 @@ void BlobPool::Release(Blob* blob) {
     count_.fetch_sub(1, std::memory_order_relaxed);
   }
   // Nobody finds it any more; replies may still be sent from it.
-  kbf::Release(blob);
+  Detach(blob);
 }
 
 }  // namespace kbf

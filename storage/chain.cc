@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <new>
+#include <span>
 
 namespace kbf {
 
@@ -106,11 +108,16 @@ ChainAnswer Chain::Find(const KeyHash& key, uint32_t now) {
 }
 
 void Chain::Hide(Column* column, const KeyHash& key) {
-  sets_bytes_ -= column->tombstones.memory_bytes();
+  const uint64_t bytes_before = column->tombstones.memory_bytes();
   const uint64_t before = column->tombstones.size();
-  column->tombstones.Add(key);
+  try {
+    column->tombstones.Add(key);
+  } catch (const std::bad_alloc&) {
+    // What cannot be hidden must not be answered: the filter goes, its keys become misses.
+    return Drop(static_cast<unsigned>(column - columns_.data()), DropCause::kRoom);
+  }
   counters_.tombstones += column->tombstones.size() - before;
-  sets_bytes_ += column->tombstones.memory_bytes();
+  sets_bytes_ += column->tombstones.memory_bytes() - bytes_before;
 }
 
 Chain::Removal Chain::Remove(const KeyHash& key, uint32_t now) {
@@ -206,7 +213,14 @@ bool Chain::AddFilter(uint32_t expires, uint32_t now) {
         kBlocksPerStep);  // a column that is being cleared, or a wider locator, comes nearer
     return false;
   }
-  auto filter = maker_.Make();
+  std::unique_ptr<Filter> filter;
+  std::optional<CodeSet> used;
+  try {
+    filter = maker_.Make();
+    used = dictionary_.NewCodeSet();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   if (filter == nullptr) return false;
   for (unsigned folds = WantedFolds(expires, now); folds > 0; --folds) {
     if (filter->Compress() != KbfStatus::kOk) break;
@@ -221,7 +235,7 @@ bool Chain::AddFilter(uint32_t expires, uint32_t now) {
   column.last_insert = now;
   column.clear_cursor = 0;
   column.filter = std::move(filter);
-  column.used = dictionary_.NewCodeSet();
+  column.used = std::move(used);
   cells_bytes_ += column.filter->memory_bytes();
   sets_bytes_ += column.used->memory_bytes();
   ++counters_.filters_added;
@@ -245,7 +259,11 @@ void Chain::CountWaiting(uint32_t expires, uint32_t now) {
         std::min_element(waiting_.begin(), waiting_.end(),
                          [](const Waiting& a, const Waiting& b) { return a.keys < b.keys; }));
   }
-  waiting_.push_back({deadline, 1});
+  try {
+    waiting_.push_back({deadline, 1});
+  } catch (const std::bad_alloc&) {
+    return;  // counted when the next key waits
+  }
 }
 
 uint64_t Chain::WaitingFor(uint32_t deadline) const {
@@ -342,12 +360,16 @@ void Chain::CancelJoin() {
 
 // Tombstones whose entries can be deleted by now, as the filter has emptied.
 void Chain::RetryTombstones(Column* column) {
-  sets_bytes_ -= column->tombstones.memory_bytes();
-  column->tombstones.RemoveIf([&](const KeyHash& key) {
-    const KbfStatus status = column->filter->Delete(key, dictionary_.blocks());
-    return status == KbfStatus::kOk || status == KbfStatus::kAbsent;
-  });
-  sets_bytes_ += column->tombstones.memory_bytes();
+  const uint64_t before = column->tombstones.memory_bytes();
+  try {
+    column->tombstones.RemoveIf([&](const KeyHash& key) {
+      const KbfStatus status = column->filter->Delete(key, dictionary_.blocks());
+      return status == KbfStatus::kOk || status == KbfStatus::kAbsent;
+    });
+  } catch (const std::bad_alloc&) {
+    return;  // they stay hidden
+  }
+  sets_bytes_ += column->tombstones.memory_bytes() - before;
 }
 
 // Two filters with one deadline and one size whose entries fit one, if the locator can bear it.
@@ -390,7 +412,9 @@ void Chain::FinishJoin() {
   to.added += from.added;
   to.used->UnionWith(*from.used);
   const uint64_t hidden = counters_.tombstones;
-  from.tombstones.ForEach([&](const KeyHash& key) { Hide(&to, key); });
+  from.tombstones.ForEach([&](const KeyHash& key) {
+    if (to.state == Column::State::kLive) Hide(&to, key);
+  });
   counters_.tombstones = hidden;  // moved, not new
   ++counters_.joins;
 
@@ -488,9 +512,10 @@ void Chain::RefreshOrder() {
 }
 
 void Chain::RecycleCodes() {
-  std::vector<const CodeSet*> in_use;
-  ForEachBit(live_, [&](unsigned i) { in_use.push_back(&*columns_[i].used); });
-  dictionary_.Recycle(in_use);
+  std::array<const CodeSet*, Locator::kColumnsMax> in_use;
+  size_t count = 0;
+  ForEachBit(live_, [&](unsigned i) { in_use[count++] = &*columns_[i].used; });
+  dictionary_.Recycle(std::span(in_use).first(count));
 }
 
 bool Chain::HasSequence(uint64_t sequence, uint32_t now) const {

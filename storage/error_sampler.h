@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "storage/hash.h"
@@ -44,7 +45,11 @@ class ErrorSampler {
       std::erase_if(samples_, [this](const Sample& sample) { return !IsSampled(sample.key); });
       if (!IsSampled(key) || samples_.size() == kSamplesMax) return;
     }
-    samples_.push_back({key, value_tag, filter_sequence});
+    try {
+      samples_.push_back({key, value_tag, filter_sequence});
+    } catch (const std::bad_alloc&) {
+      return;  // one sample less
+    }
   }
 
   void Remove(const KeyHash& key) {

@@ -48,6 +48,7 @@ Front::Front(const HashSecret& secret, bool keep_cas) : secret_(secret), keep_ca
 }
 
 Front::~Front() {
+  while (has_retired()) (void)FreeRetired(num_buckets_ + 1);
   for (uint64_t bucket = 0; bucket < num_buckets_; ++bucket) {
     for (Item* item = At(bucket).head(); item != nullptr;) {
       Item* const next = item->next();
@@ -57,6 +58,49 @@ Front::~Front() {
   }
   for (uint64_t i = 0; i < segments_; ++i) FreeShared(directory_[i]);
   std::free(directory_);
+}
+
+bool Front::Retire() {
+  try {
+    retired_.reserve(retired_.size() + 1);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  retired_.push_back({directory_, directory_capacity_, segments_, num_buckets_, 0});
+  directory_ = nullptr;
+  directory_capacity_ = segments_ = 0;
+  if (!AddSegment()) {
+    std::free(directory_);
+    directory_ = retired_.back().directory;
+    directory_capacity_ = retired_.back().directory_capacity;
+    segments_ = retired_.back().segments;
+    retired_.pop_back();
+    return false;
+  }
+  SetNumBuckets(kBucketsMin);
+  count_ = 0;
+  hand_ = 0;
+  return true;
+}
+
+uint64_t Front::FreeRetired(uint64_t buckets) {
+  uint64_t freed = 0;
+  for (; buckets > 0 && has_retired(); --buckets) {
+    Retired& table = retired_.back();
+    Bucket& bucket = table.directory[table.next / kSegmentBuckets][table.next % kSegmentBuckets];
+    for (Item* item = bucket.head(); item != nullptr;) {
+      Item* const next = item->next();
+      item_bytes_ -= AllocatedBytes(item->total_bytes());
+      DetachToPage(item->header());
+      item = next;
+      ++freed;
+    }
+    if (++table.next < table.num_buckets) continue;
+    for (uint64_t i = 0; i < table.segments; ++i) FreeShared(table.directory[i]);
+    std::free(table.directory);
+    retired_.pop_back();
+  }
+  return freed;
 }
 
 Item* Front::Find(std::string_view key, const KeyHash& hash) const {
@@ -137,7 +181,7 @@ void Front::Unlink(Item* item, const KeyHash& hash) {
   item->set_next(nullptr);
   --count_;
   item_bytes_ -= AllocatedBytes(item->total_bytes());
-  ReleaseToPage(item->header());
+  DetachToPage(item->header());
   if (!visiting_) ShrinkIfSparse(kMergesPerUnlink);
 }
 
@@ -157,7 +201,7 @@ void Front::Replace(Item* old, Item* item, const KeyHash& hash) {
   item_bytes_ += AllocatedBytes(item->total_bytes());
   item_bytes_ -= AllocatedBytes(old->total_bytes());
   old->set_next(nullptr);
-  Release(old->header());
+  Detach(old->header());
 }
 
 void Front::Touch(Item* item, uint32_t now) {
@@ -188,8 +232,13 @@ Item* Front::NextCold(unsigned examine_max) {
 }
 
 uint64_t Front::index_bytes() const {
-  return segments_ * AllocatedBytes(kSegmentBuckets * sizeof(Bucket)) +
-         AllocatedBytes(directory_capacity_ * sizeof(Bucket*));
+  uint64_t segments = segments_;
+  uint64_t bytes = AllocatedBytes(directory_capacity_ * sizeof(Bucket*));
+  for (const Retired& table : retired_) {
+    segments += table.segments;
+    bytes += AllocatedBytes(table.directory_capacity * sizeof(Bucket*));
+  }
+  return bytes + segments * AllocatedBytes(kSegmentBuckets * sizeof(Bucket));
 }
 
 uint64_t Front::Reverse(uint64_t word) {

@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "storage/hash.h"
 #include "storage/shared_bytes.h"
@@ -184,6 +185,13 @@ class Front {
   // * examine_max buckets. The item stays linked.
   Item* NextCold(unsigned examine_max);
 
+  // Sets all items aside at once, whatever their number: nothing finds them any more, and their
+  // memory is freed by FreeRetired. False: no memory for an empty table, nothing was changed.
+  [[nodiscard]] bool Retire();
+  // Frees the items of up to `buckets` buckets of retired tables; returns how many items.
+  uint64_t FreeRetired(uint64_t buckets);
+  bool has_retired() const { return !retired_.empty(); }
+
   // Calls visit(Item*) for each item of up to `buckets` buckets, from `position` on; returns the
   // next position, 0 after the last. Positions are not bucket numbers: begin with 0, go on with
   // what was returned, whatever happened to the table in between. visit may Unlink() that very
@@ -194,7 +202,7 @@ class Front {
   KeyHash HashOf(const Item& item) const { return HashKey(item.key(), secret_); }
 
   uint64_t count() const { return count_; }
-  // All that is allocated for linked items and index, in size classes of the allocator.
+  // All that is allocated for linked and retired items and index, in size classes of the allocator.
   uint64_t bytes() const { return item_bytes_ + index_bytes(); }
   uint64_t index_bytes() const;
   uint64_t num_buckets() const { return num_buckets_; }
@@ -247,6 +255,15 @@ class Front {
     return Reverse(bucket) + (uint64_t{1} << (64 - bits));
   }
 
+  // A table that was set aside; buckets before `next` are empty.
+  struct Retired {
+    Bucket** directory;
+    uint64_t directory_capacity;
+    uint64_t segments;
+    uint64_t num_buckets;
+    uint64_t next;
+  };
+
   void SetNumBuckets(uint64_t buckets);
   [[nodiscard]] bool AddSegment();
   void DropSegment();
@@ -264,6 +281,7 @@ class Front {
   uint64_t base_ = 0;  // the largest power of two <= num_buckets_
   uint64_t count_ = 0;
   uint64_t item_bytes_ = 0;
+  std::vector<Retired> retired_;
   bool visiting_ = false;  // no merges under the feet of VisitBuckets()
 
   uint64_t hand_ =

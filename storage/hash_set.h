@@ -21,6 +21,7 @@ class HashSet {
     return size_ > 0 && slots_[SlotOf(hash)] == hash && !IsEmpty(hash);
   }
 
+  // Throws std::bad_alloc; then nothing has changed.
   void Add(const KeyHash& hash) {
     if (IsEmpty(hash)) return;  // the mark of a free slot: one hash in 2^128
     if (slots_.size() < 2 * (size_ + 1)) Grow();
@@ -29,15 +30,18 @@ class HashSet {
     slot = hash;
   }
 
-  // Calls `drop(hash)` for each member and removes those for which it says true.
+  // Calls `drop(hash)` for each member and removes those for which it says true. Throws
+  // std::bad_alloc before anything is changed.
   template <class Drop>
   void RemoveIf(Drop drop) {
-    std::vector<KeyHash> old;
+    if (size_ == 0) return;
+    std::vector<KeyHash> old(slots_.size());
     old.swap(slots_);
     size_ = 0;
     for (const KeyHash& hash : old) {
-      if (!IsEmpty(hash) && !drop(hash)) Add(hash);
+      if (!IsEmpty(hash) && !drop(hash)) Add(hash);  // there is room for all
     }
+    if (size_ == 0) slots_ = {};
   }
 
   template <class Visit>

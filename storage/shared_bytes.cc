@@ -1,6 +1,9 @@
 #include "storage/shared_bytes.h"
 
+#include <malloc.h>
+
 #include <cstdlib>
+#include <new>
 #include <string>
 
 #include "config.h"
@@ -14,7 +17,51 @@
 
 namespace kbf {
 
-void* AllocateShared(size_t bytes) { return std::malloc(bytes); }
+namespace {
+
+std::atomic<uint64_t> detached_bytes{0};
+
+size_t BytesOf(SharedHeader* header) {
+#ifdef KBF_USE_JEMALLOC
+  return sallocx(header, 0);
+#else
+  return malloc_usable_size(header);
+#endif
+}
+
+// True: the caller held the last reference and frees the block.
+bool DropTableReference(SharedHeader* header) {
+  if (header->refs.load(std::memory_order_acquire) == 1) return true;
+  // The size is read and counted first: holders may free the block at any moment.
+  const size_t bytes = BytesOf(header);
+  detached_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  const uint32_t before = header->refs.fetch_add(kDetachedBit - 1, std::memory_order_acq_rel);
+  if (before != 1) return false;
+  detached_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace
+
+uint64_t DetachedBytes() { return detached_bytes.load(std::memory_order_relaxed); }
+
+void FreeReleased(SharedHeader* header, uint32_t before) {
+  if ((before & kDetachedBit) != 0) {
+    detached_bytes.fetch_sub(BytesOf(header), std::memory_order_relaxed);
+  }
+  FreeShared(header);
+}
+
+void Detach(SharedHeader* header) {
+  if (DropTableReference(header)) FreeShared(header);
+}
+
+void DetachToPage(SharedHeader* header) {
+  if (DropTableReference(header)) FreeSharedToPage(header);
+}
+
+// Through operator new, which tests replace to make allocations fail.
+void* AllocateShared(size_t bytes) { return ::operator new(bytes, std::nothrow); }
 
 size_t AllocatedBytes(size_t bytes) {
 #ifdef KBF_USE_JEMALLOC
@@ -24,13 +71,13 @@ size_t AllocatedBytes(size_t bytes) {
 #endif
 }
 
-void FreeShared(void* memory) { std::free(memory); }
+void FreeShared(void* memory) { ::operator delete(memory); }
 
 void FreeSharedToPage(void* memory) {
 #ifdef KBF_USE_JEMALLOC
   dallocx(memory, MALLOCX_TCACHE_NONE);
 #else
-  std::free(memory);
+  ::operator delete(memory);
 #endif
 }
 

@@ -2,8 +2,9 @@
 // of the dictionary, and the replies that are still being sent from them. A reply half sent never
 // changes, because the bytes of a value never do.
 //
-// Promises:  the count of references cannot overflow in practice: 2^32 replies do not fit in
-//            memory.
+// Promises:  the count of references cannot overflow in practice: 2^31 replies do not fit in
+//            memory. Blocks that have left their table and are kept alive by replies alone are
+//            counted in DetachedBytes, so that memory limits can include them.
 // Requires:  the first member of the structure is SharedHeader; it needs no destructor.
 // Costs:     4 bytes; taking and dropping a reference are one atomic addition each.
 #pragma once
@@ -14,6 +15,9 @@
 #include <utility>
 
 namespace kbf {
+
+// The highest bit of `refs` says that the block has left its table.
+inline constexpr uint32_t kDetachedBit = uint32_t{1} << 31;
 
 struct SharedHeader {
   std::atomic<uint32_t> refs{1};
@@ -32,14 +36,26 @@ void FreeSharedToPage(void* memory);
 // it once, after the process has forked for the last time.
 void ReturnFreedPages();
 
-inline void Retain(SharedHeader* header) { header->refs.fetch_add(1, std::memory_order_relaxed); }
-inline void Release(SharedHeader* header) {
-  if (header->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) FreeShared(header);
+// Bytes of all blocks of the process that have left their tables and are still referenced.
+uint64_t DetachedBytes();
+inline bool IsDetached(const SharedHeader& header) {
+  return (header.refs.load(std::memory_order_relaxed) & kDetachedBit) != 0;
 }
 
-inline void ReleaseToPage(SharedHeader* header) {
-  if (header->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) FreeSharedToPage(header);
+// The last reference is gone; `before` is the count it was dropped from.
+void FreeReleased(SharedHeader* header, uint32_t before);
+
+inline void Retain(SharedHeader* header) { header->refs.fetch_add(1, std::memory_order_relaxed); }
+inline void Release(SharedHeader* header) {
+  const uint32_t before = header->refs.fetch_sub(1, std::memory_order_acq_rel);
+  if ((before & ~kDetachedBit) == 1) FreeReleased(header, before);
 }
+
+// A table drops its reference: like Release, but what others still hold is counted from now on.
+// REQUIRES: nobody can find the block any more, so that only holders can copy a reference.
+void Detach(SharedHeader* header);
+// The same; a block that nobody holds is freed with FreeSharedToPage.
+void DetachToPage(SharedHeader* header);
 
 // Owns one reference.
 class SharedRef {
@@ -55,6 +71,8 @@ class SharedRef {
     return *this;
   }
   ~SharedRef() { Reset(); }
+
+  const SharedHeader* get() const { return header_; }
 
   void Reset() {
     if (header_ != nullptr) Release(std::exchange(header_, nullptr));

@@ -8,7 +8,8 @@ namespace kbf {
 
 namespace {
 
-constexpr uint64_t kSweepBucketsPerStep = 1024;
+// About 0.1 ms of work.
+constexpr uint64_t kSweepBucketsPerStep = 256;
 constexpr size_t kNumberBytesMax = 20;
 constexpr size_t kNumberItemBytesMax = 512 << 10;
 
@@ -110,9 +111,15 @@ void Slab::RunDueFlush(uint32_t now) {
 }
 
 // The chain goes at once; items of the front go by their generation, when somebody meets them.
+// Generations are counted modulo four, so before the fourth flush meets items of the first, the
+// whole table is set aside and freed in steps.
 void Slab::FlushNow() {
-  if (flushes_unswept_ == 3) {  // generations are counted modulo four
-    while (SweepFlushed(kSweepBucketsPerStep, 0)) {
+  if (flushes_unswept_ == 3) {
+    if (front_.num_buckets() > kSweepBucketsPerStep && front_.Retire()) {
+      flushes_unswept_ = 0;
+    } else {
+      while (SweepFlushed(kSweepBucketsPerStep, 0)) {
+      }
     }
   }
   chain_.Clear();
@@ -218,21 +225,29 @@ Reading Slab::ReadLocked(std::string_view key, const KeyHash& hash, const ReadOp
   if (answer.found) {
     ++counters_.chain_hits;
     old_hits_ += answer.old;
+    // A touch to the past is a delete, and needs no room in the front.
+    if (options.touch && IsExpired(options.expires, now)) {
+      Reading reading = ReadingOf(answer);
+      (void)RemoveFromChain(hash, now);
+      ++counters_.expired;
+      return reading;
+    }
     const bool pressed =
         config_.evictions && answer.old && memory_bytes() + 2 * chain_.filter_bytes() > Budget();
     if (options.touch || options.recache_below || pressed) {
       if ((item = MoveToFront(key, hash, now)) != nullptr) {
         Reading reading = ReadingOf(item, options, now);
         reading.from_chain = true;
-        if (options.touch && IsExpired(options.expires, now))
-          Leave(item, hash, Cause::kExpired, now);
         MakeRoom(now);
         return reading;
       }
+      // Moving may have dropped the filter that answered.
+      const ChainAnswer still = FindInChain(key, hash, now);
+      if (!options.touch || !still.found) return ReadingOf(still);
+      Reading reading;
+      reading.no_memory = true;
+      return reading;
     }
-    // Moving may have dropped the filter that answered.
-    if (options.touch || options.recache_below || pressed)
-      return ReadingOf(FindInChain(key, hash, now));
     return ReadingOf(answer);
   }
   ++counters_.misses;
@@ -320,6 +335,14 @@ void Slab::LinkItem(Item* item, const KeyHash& hash, Item* old) {
   }
 }
 
+void Slab::RemoveEverywhere(std::string_view key, const KeyHash& hash, uint32_t now) {
+  if (Item* item = LiveItem(key, hash, now)) {
+    Leave(item, hash, Cause::kDeleted, now);
+  } else {
+    (void)RemoveFromChain(hash, now);
+  }
+}
+
 WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32_t now) {
   const uint64_t bytes =
       CountedItemBytes(request.key.size(), request.value.size(), request.flags, config_.keep_cas);
@@ -329,14 +352,7 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
     now = Clock(now);
     RunDueFlush(now);
     ++counters_.refused_size;
-    if (request.mode == WriteMode::kSet) {
-      // memcached's rule: rather nothing than the value that the client thinks it has replaced.
-      if (Item* old = LiveItem(request.key, hash, now)) {
-        Leave(old, hash, Cause::kDeleted, now);
-      } else {
-        (void)RemoveFromChain(hash, now);
-      }
-    }
+    if (request.mode == WriteMode::kSet) RemoveEverywhere(request.key, hash, now);
     return {StoreStatus::kTooLarge, 0};
   }
   // The copy is made before the lock is taken.
@@ -344,19 +360,23 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
   if (!joins) {
     item = front_.Create({request.key, request.flags, request.expires,
                           static_cast<uint32_t>(request.value.size()), 0, now, 0});
-    if (item == nullptr) return {StoreStatus::kNoMemory, 0};
-    std::memcpy(item->value_data(), request.value.data(), request.value.size());
+    if (item != nullptr) {
+      std::memcpy(item->value_data(), request.value.data(), request.value.size());
+    }
   }
   const std::lock_guard lock(mutex_);
   now = Clock(now);
   RunDueFlush(now);
   WriteResult result{StoreStatus::kNoMemory, 0};
-  if (HasRoom(AllocatedBytes(bytes), now)) {
+  if ((item != nullptr || joins) && HasRoom(AllocatedBytes(bytes), now)) {
     result = WriteLocked(request, hash, now, &item);
   } else {
     ++counters_.refused_memory;
   }
   if (item != nullptr) Release(item->header());  // it was not stored
+  if (result.status == StoreStatus::kNoMemory && request.drop_on_failure) {
+    RemoveEverywhere(request.key, hash, now);
+  }
   counters_.stored += result.status == StoreStatus::kOk;
   MakeRoom(now);  // also where an item was moved to the front in vain
   return result;
@@ -550,6 +570,10 @@ bool Slab::MaintainStep(uint32_t now) {
   const std::lock_guard lock(mutex_);
   now = Clock(now);
   RunDueFlush(now);
+  if (front_.has_retired()) {
+    FreeRetired(kSweepBucketsPerStep);
+    return true;
+  }
   if (flushes_unswept_ > 0) return SweepFlushed(kSweepBucketsPerStep, now);
   return chain_.MaintainStep(now);
 }

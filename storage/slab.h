@@ -79,6 +79,8 @@ struct Reading {
   bool win = false;       // meta W: this client should recache
   bool win_sent = false;  // meta Z: another one was told to
   bool created = false;   // by vivify_expires
+  // The key is there, but it could not be touched: no hit, and nothing was changed.
+  bool no_memory = false;
   uint32_t flags = 0;
   uint32_t expires = 0;         // absolute; 0: never
   uint32_t expires_before = 0;  // the same before it was touched
@@ -98,6 +100,9 @@ struct WriteRequest {
   uint32_t expires = 0;     // absolute; 0: never
   uint64_t cas = 0;         // kCas, and for the other modes where not 0: must be the item's
   bool invalidate = false;  // meta I: a smaller cas stores the value as stale
+  // Where there is no memory, what the key has goes, as in memcached: rather nothing than a value
+  // that the client thinks it has replaced.
+  bool drop_on_failure = false;
 };
 
 struct WriteResult {
@@ -253,6 +258,9 @@ class Slab {
   void RunDueFlush(uint32_t now);
   void FlushNow();
   bool SweepFlushed(uint64_t buckets, uint32_t now);
+  void FreeRetired(uint64_t buckets) { counters_.flushed += front_.FreeRetired(buckets); }
+  // Removes whatever the front and the chain hold of the key.
+  void RemoveEverywhere(std::string_view key, const KeyHash& hash, uint32_t now);
 
   // Threads may be a tick apart; for one slab time goes forward only.
   uint32_t Clock(uint32_t now) { return clock_ = std::max(clock_, now); }

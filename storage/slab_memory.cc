@@ -25,12 +25,14 @@ constexpr uint32_t kDemotedSecondsMin = 60;
 // Items that one refused write looks at, for some that have expired.
 constexpr unsigned kReclaimMax = 64;
 constexpr uint64_t kSweepBucketsPerWrite = 4;
+constexpr uint64_t kRetiredBucketsPerWrite = 8;
 
 }  // namespace
 
 uint64_t Slab::Budget() const {
-  // Values that the dictionaries share count once for all slabs.
-  const uint64_t blobs = shared_.blobs.bytes() / shared_.num_slabs;
+  // Values that the dictionaries share count once for all slabs, and so do items that have left
+  // but are still being sent.
+  const uint64_t blobs = (shared_.blobs.bytes() + DetachedBytes()) / shared_.num_slabs;
   return std::max(config_.memory_bytes / 4,
                   config_.memory_bytes - std::min(config_.memory_bytes, blobs));
 }
@@ -62,12 +64,17 @@ void Slab::MakeRoom(uint32_t now) {
     old_hits_ /= 2;
   }
   if (flushes_unswept_ > 0) (void)SweepFlushed(kSweepBucketsPerWrite, now);
+  if (front_.has_retired()) FreeRetired(kRetiredBucketsPerWrite);
   // A batch at a time: the cache misses of one demotion hide behind those of the others.
   const double target = FrontTarget();
   if (static_cast<double>(front_.bytes()) > target + std::min(kDemotionSlackBytes, target / 32))
     DemoteCold(now);
   if (!config_.evictions) return;
   for (unsigned i = 0; i < kEvictionsMax && memory_bytes() > Budget(); ++i) {
+    if (front_.has_retired()) {
+      FreeRetired(1);
+      continue;
+    }
     const bool freed = FrontIsColder() ? EvictCold(now) || chain_.DropOldest()
                                        : chain_.DropOldest() || EvictCold(now);
     if (!freed) break;
@@ -195,6 +202,10 @@ bool Slab::OpenFilter(uint32_t expires, uint32_t now) {
 
 bool Slab::HasRoom(uint64_t bytes, uint32_t now) {
   if (config_.evictions || memory_bytes() + bytes <= Budget()) return true;
+  for (unsigned i = 0; i < kEvictionsMax && front_.has_retired(); ++i) {
+    if (memory_bytes() + bytes <= Budget()) return true;
+    FreeRetired(1);
+  }
   for (unsigned i = 0; i < kReclaimMax && memory_bytes() + bytes > Budget(); ++i) {
     Item* item = front_.NextCold(8);
     if (item == nullptr) continue;

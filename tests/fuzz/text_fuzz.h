@@ -63,7 +63,7 @@ inline const char* FuzzTextSplits(std::string_view input, const Limits& limits,
 
 // The fault that was found, or null.
 inline const char* FuzzText(std::string_view input) {
-  const Limits limits{.value_bytes_max = 32, .line_bytes_max = 300, .multiget_bytes_max = 600};
+  const Limits limits{.value_bytes_max = 32, .line_bytes_max = 300};
   while (!input.empty()) {
     // A copy of exactly this size, so that a sanitizer sees any step outside.
     std::vector<char> bytes(input.begin(), input.end());
