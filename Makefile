@@ -77,7 +77,7 @@ ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) 
 ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
-.PHONY: all serve check check-unit check-layers check-headers bench versus install uninstall dist asan ubsan tsan \
+.PHONY: all serve check check-unit check-layers check-headers bench versus install uninstall print-directories dist asan ubsan tsan \
         sanitizer-run format check-format lint clean distclean help soak
 .SECONDARY:
 
@@ -205,11 +205,20 @@ install: all
 	install -m 644 $(wildcard storage/*.h) $(DESTDIR)$(includedir)/kbf/storage
 	install -m 644 $(wildcard storage/paper/*.h) $(DESTDIR)$(includedir)/kbf/storage/paper
 
+# Removes the files that install puts there, by name, and directories of ours only when they are empty: a directory
+# variable may be set to a place that others use too.
 uninstall: config.mk
 	rm -f $(patsubst $(BUILD)/%,$(DESTDIR)$(bindir)/%,$(PROGRAMS)) $(DESTDIR)$(libdir)/libkbf.a $(DESTDIR)$(libdir)/pkgconfig/kbf.pc
 	rm -f $(patsubst docs/%,$(DESTDIR)$(mandir)/man1/%,$(wildcard docs/*.1)) $(DESTDIR)$(UNIT_DIR)/kbfcached.service
-	rm -rf $(DESTDIR)$(includedir)/kbf $(DESTDIR)$(docdir)
+	rm -f $(addprefix $(DESTDIR)$(includedir)/kbf/,$(PUBLIC_HEADERS))
+	rm -f $(addprefix $(DESTDIR)$(docdir)/,kbfcached.conf README.md)
+	-rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR)$(includedir)/,kbf/storage/paper kbf/storage kbf) $(DESTDIR)$(docdir)
 	! cmp -s docs/kbfcached.conf $(DESTDIR)$(sysconfdir)/kbfcached.conf || rm -f $(DESTDIR)$(sysconfdir)/kbfcached.conf
+
+# For tests/install_check.
+DIRECTORIES := prefix bindir libdir includedir datadir docdir mandir sysconfdir
+print-directories: config.mk
+	@$(foreach name,$(DIRECTORIES),echo '$(name)=$($(name))';)
 
 dist: config.mk
 	git archive --prefix=kbfcached-$(PACKAGE_VERSION)/ -o kbfcached-$(PACKAGE_VERSION).tar.gz HEAD
