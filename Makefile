@@ -51,10 +51,19 @@ ifneq ($(SANITIZE),)
 CXXFLAGS += -DKBF_NO_JEMALLOC -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
 ALLOC_LIBS :=
+HARDENING := no
+HARDENING_CXXFLAGS :=
+HARDENING_LDFLAGS :=
 else
 ALLOC_LIBS = $(JEMALLOC_LIBS)
 endif
-COMPILE = $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP
+# The C library warns about FORTIFY_SOURCE without optimisation. A level that the builder gives is kept.
+ifeq ($(HARDENING)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CXXFLAGS)),yes)
+ifneq ($(filter-out -O0,$(lastword $(filter -O%,$(CXXFLAGS)))),)
+HARDENING_CXXFLAGS += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+endif
+endif
+COMPILE = $(CXX) $(CPPFLAGS) $(HARDENING_CXXFLAGS) $(CXXFLAGS) -MMD -MP
 
 # ---- sources: one wildcard per room --------------------------------------------------------------------------------
 
@@ -101,7 +110,7 @@ $(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
 	@sed -e 's|@prefix@|$(prefix)|; s|@exec_prefix@|$(value exec_prefix)|; s|@libdir@|$(value libdir)|' \
 	     -e 's|@includedir@|$(value includedir)|; s|@PACKAGE_VERSION@|$(PACKAGE_VERSION)|; s|@JEMALLOC_LIBS@|$(JEMALLOC_LIBS)|' $< > $@
 
-LINK = $(CXX) $(CXXFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(ALLOC_LIBS)
+LINK = $(CXX) $(HARDENING_CXXFLAGS) $(CXXFLAGS) $(HARDENING_LDFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(ALLOC_LIBS)
 
 $(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
 	$(LINK) $(EVENT_LIBS)
@@ -239,6 +248,7 @@ help:
 	@echo 'make asan | ubsan | tsan    unit and end-to-end tests under a sanitizer, in their own build directory'
 	@echo 'make format | check-format | lint    clang-format; clang-tidy and cppcheck'
 	@echo 'make install | uninstall    programs, libkbf.a, headers, kbf.pc (DESTDIR, ./configure --prefix)'
+	@echo '                            ./configure --disable-hardening leaves out what hardens the programs'
 	@echo 'make dist       a source archive of the last commit'
 	@echo 'make clean | distclean      remove what was built | and what was configured'
 	@echo 'Settings: JOBS=n, WERROR= (warnings do not stop the build), BUILD=dir'
