@@ -18,12 +18,26 @@ int64_t Seconds(clockid_t clock) {
 
 }  // namespace
 
-Clock::Clock()
-    : started_monotonic_(Seconds(CLOCK_MONOTONIC_COARSE) - kStart),
-      started_unix_(Seconds(CLOCK_REALTIME) - kStart) {}
+Clock::Clock(const ManualTime* time)
+    : manual_(time),
+      started_monotonic_(Monotonic() - kStart),
+      started_unix_((time != nullptr ? time->unix_s.load() : Seconds(CLOCK_REALTIME)) - kStart) {}
+
+int64_t Clock::Monotonic() const {
+  return manual_ != nullptr ? manual_->monotonic_s.load(std::memory_order_relaxed)
+                            : Seconds(CLOCK_MONOTONIC_COARSE);
+}
 
 uint32_t Clock::Now() const {
-  return static_cast<uint32_t>(Seconds(CLOCK_MONOTONIC_COARSE) - started_monotonic_);
+  constexpr int64_t kLatest = std::numeric_limits<uint32_t>::max();
+  const int64_t elapsed = std::min(Monotonic() - started_monotonic_, kLatest);
+  uint32_t latest = latest_.load(std::memory_order_relaxed);
+  // Another thread may have given a later time meanwhile; then that one counts.
+  while (elapsed > latest) {
+    const auto now = static_cast<uint32_t>(elapsed);
+    if (latest_.compare_exchange_weak(latest, now, std::memory_order_relaxed)) return now;
+  }
+  return latest;
 }
 
 uint32_t Clock::Expiry(int64_t exptime, uint32_t now) const {

@@ -1,15 +1,23 @@
 // Clock counts the seconds since shortly before the server started, and turns the expiry times of
 // clients into seconds of its own.
 //
-// Promises:  never goes back, whatever happens to the time of day; starts at kStart, so that 0
-// (never)
-//            and 1 (always expired) are no times.
-// Costs:     one clock_gettime of the coarse clock, some 10 ns.
+// Promises:  never goes back and never below kStart, whatever the system's clocks do; starts at
+//            kStart, so that 0 (never) and 1 (always expired) are no times. After a clock of the
+//            system went back, time stands still until it has caught up.
+// Requires:  thread-safe. A ManualTime outlives the clock that reads it.
+// Costs:     one clock_gettime of the coarse clock, some 10 ns, and a write once a second.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace server {
+
+// The time of a test, which sets it by hand.
+struct ManualTime {
+  std::atomic<int64_t> monotonic_s{0};
+  std::atomic<int64_t> unix_s{0};  // read when a Clock is made
+};
 
 class Clock {
  public:
@@ -17,7 +25,9 @@ class Clock {
   // Expiry times up to this are relative, later ones are Unix time: memcached's rule.
   static constexpr int64_t kRelativeMax = 60 * 60 * 24 * 30;
 
-  Clock();
+  Clock() : Clock(nullptr) {}
+  // Reads `time` instead of the system's clocks; nullptr: the system's.
+  explicit Clock(const ManualTime* time);
   uint32_t Now() const;
   // 0 stays 0, never; what has passed becomes kbf::kExpiredAlways.
   uint32_t Expiry(int64_t exptime, uint32_t now) const;
@@ -25,8 +35,13 @@ class Clock {
   int64_t UnixTime(uint32_t time) const { return started_unix_ + time; }
 
  private:
-  int64_t started_monotonic_;
-  int64_t started_unix_;
+  int64_t Monotonic() const;
+
+  // Constant after construction.
+  const ManualTime* const manual_;
+  const int64_t started_monotonic_;
+  const int64_t started_unix_;
+  mutable std::atomic<uint32_t> latest_{kStart};  // the latest time that Now has given
 };
 
 }  // namespace server

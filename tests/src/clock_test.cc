@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include <cstdint>
+#include <thread>
+#include <vector>
 
 #include "storage/slab.h"
 
@@ -31,5 +33,47 @@ TEST_SUITE("src") {
     CHECK(unix_now <= time(nullptr) + 1);
     CHECK(clock.Expiry(unix_now + 100, now) == now + 100);
     CHECK(clock.Expiry(unix_now - 100, now) == kbf::kExpiredAlways);
+  }
+
+  TEST_CASE("a system clock that goes back does not make the uptime 4294880899") {
+    server::ManualTime time{100'000, 1'700'000'000};
+    const server::Clock clock(&time);
+    CHECK(clock.Now() == server::Clock::kStart);
+    CHECK(clock.UnixTime(clock.Now()) == 1'700'000'000);
+    time.monotonic_s = 100'000 - 86'399;
+    CHECK(clock.Now() == server::Clock::kStart);
+    time.monotonic_s = 100'050;
+    CHECK(clock.Now() == server::Clock::kStart + 50);
+    for (const int64_t back : {int64_t{100'049}, int64_t{0}, int64_t{-1'000'000'000'000}}) {
+      time.monotonic_s = back;
+      CHECK(clock.Now() == server::Clock::kStart + 50);
+    }
+    time.monotonic_s = 100'051;
+    CHECK(clock.Now() == server::Clock::kStart + 51);
+    time.monotonic_s = int64_t{1} << 40;
+    CHECK(clock.Now() == UINT32_MAX);
+  }
+
+  // Each thread checks that its own readings never fall while another one moves the time to and
+  // fro; a maximum kept by load and store instead of compare-and-swap fails here.
+  TEST_CASE("time never goes back for any of several threads") {
+    server::ManualTime time{1000, 0};
+    const server::Clock clock(&time);
+    std::atomic<bool> stop{false};
+    std::atomic<uint64_t> fell{0};
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 3; ++i) {
+      readers.emplace_back([&] {
+        for (uint32_t last = 0; !stop;) {
+          const uint32_t now = clock.Now();
+          fell += now < last;
+          last = now;
+        }
+      });
+    }
+    for (int64_t i = 0; i < 200'000; ++i) time.monotonic_s = 1000 + i - (i % 7) * 3;
+    stop = true;
+    for (std::thread& reader : readers) reader.join();
+    CHECK(fell == 0);
   }
 }
