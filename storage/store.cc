@@ -54,6 +54,18 @@ std::string ErrorIn(const StoreConfig& config) {
   return {};
 }
 
+std::string TooManySlabs(const StoreConfig& config, uint64_t slab_bytes) {
+  const auto megabytes = [](uint64_t bytes) { return std::to_string(((bytes - 1) >> 20) + 1); };
+  const uint64_t fitting = std::bit_floor(config.memory_bytes / 2 / slab_bytes);
+  return std::to_string(config.num_slabs) + " slabs take " +
+         megabytes(slab_bytes * config.num_slabs) +
+         " MB when they are empty, more than half of the " + megabytes(config.memory_bytes) +
+         " MB of the store: " +
+         (fitting > 0 ? "use " + std::to_string(fitting) + " slabs or fewer"
+                      : "plan for fewer distinct values") +
+         ", or raise the memory limit";
+}
+
 }  // namespace
 
 Store::CreateOutcome Store::Create(const StoreConfig& asked, const HashSecret& secret) {
@@ -63,9 +75,13 @@ Store::CreateOutcome Store::Create(const StoreConfig& asked, const HashSecret& s
       {config.false_negative, config.false_positive * kFalsePositiveShare, config.distinct_values});
   if (!planned.plan) return {nullptr, planned.error};
   std::unique_ptr<Store> store(new Store(config, *planned.plan, secret));
-  if (store->Usage().total_bytes() > config.memory_bytes / 2) {
-    return {nullptr, "the memory limit is too small for so many slabs or distinct values"};
+  // All slabs begin alike, so the first one says what they take together, before they take it.
+  store->AddSlab();
+  const uint64_t slab_bytes = store->Usage().total_bytes();
+  if (slab_bytes * config.num_slabs > config.memory_bytes / 2) {
+    return {nullptr, TooManySlabs(config, slab_bytes)};
   }
+  while (store->slabs_.size() < config.num_slabs) store->AddSlab();
   return {std::move(store), {}};
 }
 
@@ -73,7 +89,10 @@ Store::Store(const StoreConfig& config, const Plan& plan, const HashSecret& secr
     : config_(config),
       plan_(plan),
       secret_(secret),
-      maker_(MakeKbfFilters(plan, config.filter_keys)) {
+      maker_(MakeKbfFilters(plan, config.filter_keys)) {}
+
+void Store::AddSlab() {
+  const StoreConfig& config = config_;
   SlabConfig slab;
   slab.memory_bytes = static_cast<uint64_t>(
       kMemoryMargin * static_cast<double>(config.memory_bytes) / config.num_slabs);
@@ -83,11 +102,9 @@ Store::Store(const StoreConfig& config, const Plan& plan, const HashSecret& secr
   slab.keep_cas = config.keep_cas;
   slab.item_bytes_max = config.item_bytes_max;
   slab.exact_prefixes = config.exact_prefixes;
-  slab.layout = plan.layout;
-  for (unsigned i = 0; i < config.num_slabs; ++i) {
-    slabs_.push_back(std::make_unique<Slab>(
-        slab, Slab::Shared{secret_, *maker_, blobs_, next_cas_, config.num_slabs}));
-  }
+  slab.layout = plan_.layout;
+  slabs_.push_back(std::make_unique<Slab>(
+      slab, Slab::Shared{secret_, *maker_, blobs_, next_cas_, config.num_slabs}));
 }
 
 Reading Store::Get(std::string_view key, const ReadOptions& options, uint32_t now) {

@@ -118,6 +118,7 @@ class Store {
   class Batch;
 
   Store(const StoreConfig& config, const Plan& plan, const HashSecret& secret);
+  void AddSlab();  // Create does this until there are config.num_slabs
 
   static bool IsKey(std::string_view key) { return !key.empty() && key.size() <= kKeyBytesMax; }
   Slab& SlabOf(const KeyHash& hash) {
