@@ -287,7 +287,8 @@ void Parser::AddMemory() {
        &store.evictions, false);
   Value("-I,--max-item-size", "<num>",
         "adjusts max item size (default: 1m, min: 1k,\n"
-        "max: 1024m, and half of -m)",
+        "max: 1024m, half of -m, and half of what the buffers\n"
+        "of connections may take: see read_buf_mem_limit)",
         [&store](const std::string& text) {
           store.item_bytes_max = static_cast<uint32_t>(ParseBytes("-I", text, 1 << 10, 1 << 30));
         });
@@ -372,7 +373,6 @@ void Parser::AddCommands() {
 
 void Parser::AddExtended() {
   Group("Extended");
-  const std::string buffers_default = std::to_string(options_.read_buffer_bytes_max >> 20);
   List("-o,--extended", "<list>",
        "comma separated list of:\n"
        "- maxconns_fast: close connections over the limit\n"
@@ -380,8 +380,8 @@ void Parser::AddExtended() {
        "- idle_timeout: seconds after which an idle\n"
        "  connection is closed (default: 0, never)\n"
        "- read_buf_mem_limit: megabytes for the buffers of\n"
-       "  all connections; 0: no limit (default: " +
-           buffers_default + ")",
+       "  all connections, at least twice -I (default: 0, a\n"
+       "  sixteenth of -m and at least 16)",
        [this](bool, const std::vector<std::string>& lists) {
          for (const std::string& list : lists) ApplyOptionList(list, &options_, &remarks_);
        });
@@ -441,6 +441,33 @@ void Parser::Apply(std::vector<std::string> words) {
   }
 }
 
+// "200m", as -I takes it.
+std::string BytesText(uint64_t bytes) {
+  if (bytes % (1 << 20) == 0) return std::to_string(bytes >> 20) + "m";
+  if (bytes % (1 << 10) == 0) return std::to_string(bytes >> 10) + "k";
+  return std::to_string(bytes);
+}
+
+// The largest request must fit into the buffers of connections, or it would be accepted here and
+// refused when it arrives.
+void CheckBuffers(const Options& options) {
+  const uint64_t item_bytes = options.store.item_bytes_max;
+  const uint64_t given = options.read_buffer_bytes_max;
+  const uint64_t buffer_bytes = given != 0 ? given : DefaultBufferBytes(options.store.memory_bytes);
+  if (item_bytes <= buffer_bytes / 2) return;
+  const uint64_t needed_mb = ((2 * item_bytes - 1) >> 20) + 1;
+  const std::string needed = std::to_string(needed_mb);
+  const std::string limit = "-o read_buf_mem_limit=";
+  const std::string has = std::to_string(buffer_bytes >> 20);
+  const std::string advice = limit + needed + " or a smaller -I";
+  throw StartupError("-I " + BytesText(item_bytes) + " needs " + needed +
+                     " MB for the buffers of connections, " +
+                     (given != 0 ? "and " + limit + has + " gives them less: give " + advice
+                                 : "and -m " + std::to_string(options.store.memory_bytes >> 20) +
+                                       " gives them " + has + ": give -m " +
+                                       std::to_string(needed_mb * 16) + " or more, " + advice));
+}
+
 // Limits that no option can check alone.
 void Parser::CheckTogether() const {
   const kbf::StoreConfig& store = options_.store;
@@ -449,6 +476,7 @@ void Parser::CheckTogether() const {
                        std::to_string((uint64_t{store.item_bytes_max} * 2 - 1) / (1 << 20) + 1) +
                        " or more, or a smaller -I");
   }
+  CheckBuffers(options_);
   if (options_.inert.hot_lru_percent + options_.inert.warm_lru_percent > 80) {
     throw StartupError("-o hot_lru_pct and -o warm_lru_pct must not be more than 80 together");
   }
@@ -475,6 +503,9 @@ void Parser::ResolveAddresses() {
 ParsedOptions Parser::Finish() {
   ResolveAddresses();
   CheckTogether();
+  if (options_.read_buffer_bytes_max == 0) {
+    options_.read_buffer_bytes_max = DefaultBufferBytes(options_.store.memory_bytes);
+  }
   if (options_.threads > kThreadsUsual) {
     remarks_.warnings.push_back("-t " + std::to_string(options_.threads) +
                                 " is high; as many threads as cores are enough");

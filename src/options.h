@@ -8,7 +8,7 @@
 // Requires:  nothing of the machine: no socket is opened, no user or host looked up. The only
 //            file that is read is the one of --config.
 // Departs:   without -l the server listens on loopback only; -s and -l go together; -m bounds
-//            everything, not only items; read_buf_mem_limit has a default.
+//            everything, not only items; read_buf_mem_limit has a default, and -I must fit into it.
 #pragma once
 
 #include <cstdint>
@@ -93,8 +93,9 @@ struct Options {
   bool maxconns_fast = true;  // over the limit: refuse at once, instead of not accepting
   unsigned threads = 4;
   unsigned requests_per_event = 20;
-  uint32_t idle_timeout_s = 0;                          // 0: never
-  uint64_t read_buffer_bytes_max = uint64_t{64} << 20;  // of all connections; 0: no limit
+  uint32_t idle_timeout_s = 0;  // 0: never
+  // For the buffers of all connections. 0, not given: ParseOptions puts DefaultBufferBytes there.
+  uint64_t read_buffer_bytes_max = 0;
 
   // Commands
   bool enable_shutdown = false;
@@ -107,6 +108,14 @@ struct Options {
 
   InertSettings inert;
 };
+
+// What the buffers of connections may take together where -o read_buf_mem_limit does not say: a
+// sixteenth of -m, and enough for some items of the usual size in any case. A request that is
+// growing has its old and its new buffer for a moment, so an item may have half of it.
+constexpr uint64_t DefaultBufferBytes(uint64_t memory_bytes) {
+  constexpr uint64_t kLeast = uint64_t{16} << 20;
+  return memory_bytes / 16 > kLeast ? memory_bytes / 16 : kLeast;
+}
 
 struct ParsedOptions {
   Options options;

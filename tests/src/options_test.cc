@@ -58,7 +58,7 @@ TEST_SUITE("src") {
     CHECK(options.wire == WireChoice::kAuto);
     CHECK(options.maxconns_fast);
     CHECK(options.idle_timeout_s == 0);
-    CHECK(options.read_buffer_bytes_max > 0);
+    CHECK(options.read_buffer_bytes_max == 16 << 20);
     CHECK(options.prefix_delimiter == ':');
     CHECK(!options.stats_detail);
   }
@@ -220,7 +220,7 @@ TEST_SUITE("src") {
     CHECK(OptionsOf({"-m", "2"}).store.memory_bytes == 2 << 20);
     CHECK(OptionsOf({"-I", "1k"}).store.item_bytes_max == 1024);
     CHECK(OptionsOf({"-I", "1024"}).store.item_bytes_max == 1024);
-    CHECK(OptionsOf({"-I", "1024m", "-m", "2048"}).store.item_bytes_max == 1 << 30);
+    CHECK(OptionsOf({"-I", "1024m", "-m", "32768"}).store.item_bytes_max == 1 << 30);
     CHECK(OptionsOf({"-p", "65535"}).port == 65535);
     CHECK(OptionsOf({"-b", "0"}).backlog == 0);
     CHECK(OptionsOf({"-a", "0"}).unix_mask == 0);
@@ -235,10 +235,39 @@ TEST_SUITE("src") {
   }
 
   TEST_CASE("an item may take half of the memory and no more, and the message says what to give") {
-    CHECK(ErrorOf({"-I", "32m"}) == "");
-    CHECK(Contains(ErrorOf({"-I", "33m"}), "-m 66"));
-    CHECK(ErrorOf({"-I", "33m", "-m", "66"}) == "");
-    CHECK(Contains(ErrorOf({"-I", "33554433"}), "-m 65"));
+    const std::string buffers = "read_buf_mem_limit=1000";
+    CHECK(ErrorOf({"-I", "32m", "-o", buffers}) == "");
+    CHECK(Contains(ErrorOf({"-I", "33m", "-o", buffers}), "-m 66"));
+    CHECK(ErrorOf({"-I", "33m", "-m", "66", "-o", buffers}) == "");
+    CHECK(Contains(ErrorOf({"-I", "33554433", "-o", buffers}), "-m 65"));
+  }
+
+  TEST_CASE("-I 200m is refused where the buffers would refuse an item of 40 MB") {
+    CHECK(ErrorOf({"-I", "200m", "-m", "1024"}) ==
+          "-I 200m needs 400 MB for the buffers of connections, and -m 1024 gives them 64: give -m "
+          "6400 or more, -o read_buf_mem_limit=400 or a smaller -I");
+    CHECK(ErrorOf({"-I", "200m", "-m", "6400"}) == "");
+    CHECK(ErrorOf({"-I", "200m", "-m", "1024", "-o", "read_buf_mem_limit=400"}) == "");
+    CHECK(ErrorOf({"-I", "200m", "-m", "1024", "-o", "read_buf_mem_limit=399"}) ==
+          "-I 200m needs 400 MB for the buffers of connections, and -o read_buf_mem_limit=399 "
+          "gives them less: give -o read_buf_mem_limit=400 or a smaller -I");
+    CHECK(ErrorOf({"-I", "8m"}) == "");
+    CHECK(Contains(ErrorOf({"-I", "8388609"}), "-I 8388609 needs 17 MB"));
+    CHECK(Contains(ErrorOf({"-I", "8193k"}), "-m 272 or more"));
+    CHECK(ErrorOf({"-I", "8193k", "-m", "272"}) == "");
+    // The usual item works with the smallest memory.
+    CHECK(ErrorOf({"-m", "2"}) == "");
+  }
+
+  TEST_CASE("buffers get a sixteenth of the memory and at least 16 MB, unless a limit is given") {
+    const auto megabytes = [](const Words& words) {
+      return OptionsOf(words).read_buffer_bytes_max >> 20;
+    };
+    CHECK(megabytes({"-m", "2"}) == 16);
+    CHECK(megabytes({"-m", "256"}) == 16);
+    CHECK(megabytes({"-m", "1024"}) == 64);
+    CHECK(megabytes({"-m", "1024", "-o", "read_buf_mem_limit=0"}) == 64);
+    CHECK(megabytes({"-m", "1024", "-o", "read_buf_mem_limit=5"}) == 5);
   }
 
   TEST_CASE("what this server cannot do is refused by name") {

@@ -387,6 +387,7 @@ TEST_SUITE("src") {
     options.connections_max = 77;
     options.maxconns_fast = false;
     options.idle_timeout_s = 9;
+    options.read_buffer_bytes_max = 7 << 20;
     options.enable_shutdown = true;
     options.disable_flush = true;
     options.prefix_delimiter = ',';
@@ -419,7 +420,7 @@ TEST_SUITE("src") {
         {"hash_algorithm", "xxh3"},
         {"idle_timeout", "9"},
         {"worker_logbuf_size", "1024"},
-        {"read_buf_mem_limit", "67108864"},
+        {"read_buf_mem_limit", "7340032"},
         {"slab_automove_freeratio", "0.010"},
         {"num_napi_ids", "2"},
     };
