@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "src/log.h"
@@ -59,9 +60,43 @@ bool IsLoopbackOnly(const std::vector<ListenAddress>& addresses) {
   return true;
 }
 
+// Removes the socket of a dead server from `path`; whatever else is there is an error.
+void ClearUnixPath(const std::string& path, const sockaddr_un& address) {
+  const std::string failure = "cannot listen on " + path + ": ";
+  struct stat before {};
+  if (lstat(path.c_str(), &before) != 0) return;  // free, or bind says why not
+  if (!S_ISSOCK(before.st_mode)) {
+    throw StartupError(failure + "there is a file that is not a socket; choose a path with -s");
+  }
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) throw StartupError(std::string("cannot make a unix socket: ") + strerror(errno));
+  const bool connected =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  const int error = connected ? 0 : errno;
+  close(fd);
+  // EAGAIN: the backlog of a server is full. EPROTOTYPE: the socket is one for datagrams.
+  if (connected || error == EAGAIN || error == EPROTOTYPE) {
+    throw StartupError(failure + "another server is using it; choose a path with -s");
+  }
+  if (error == ENOENT) return;
+  if (error != ECONNREFUSED) {
+    throw StartupError(failure + "cannot tell whether a server is using it: " + strerror(error));
+  }
+  unlink(path.c_str());
+}
+
 }  // namespace
 
 ListenSockets::ListenSockets(const Options& options) : backlog_(options.backlog) {
+  try {
+    Open(options);
+  } catch (...) {
+    Close();  // there is no destructor for what was not constructed
+    throw;
+  }
+}
+
+void ListenSockets::Open(const Options& options) {
   if (!options.unix_path.empty()) OpenUnix(options.unix_path, options.unix_mask);
   const std::vector<ListenAddress> addresses = AddressesOf(options);
   for (size_t i = 0; i < addresses.size(); ++i) {
@@ -80,7 +115,16 @@ ListenSockets::~ListenSockets() { Close(); }
 void ListenSockets::Close() {
   for (const int fd : fds_) close(fd);
   fds_.clear();
-  if (!unix_path_.empty()) unlink(unix_path_.c_str());
+  UnlinkUnix();
+}
+
+void ListenSockets::UnlinkUnix() {
+  struct stat now {};
+  // Somebody may have removed the path and another server bound it again.
+  if (!unix_path_.empty() && lstat(unix_path_.c_str(), &now) == 0 && now.st_dev == unix_device_ &&
+      now.st_ino == unix_inode_) {
+    unlink(unix_path_.c_str());
+  }
   unix_path_.clear();
 }
 
@@ -129,8 +173,7 @@ void ListenSockets::OpenUnix(const std::string& path, unsigned mask) {
     throw StartupError("unix socket path is longer than 107 bytes: " + path);
   }
   memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  struct stat before {};
-  if (lstat(path.c_str(), &before) == 0 && S_ISSOCK(before.st_mode)) unlink(path.c_str());
+  ClearUnixPath(path, address);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) throw StartupError(std::string("cannot make a unix socket: ") + strerror(errno));
   fds_.push_back(fd);
@@ -138,8 +181,19 @@ void ListenSockets::OpenUnix(const std::string& path, unsigned mask) {
   const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   const int error = errno;
   umask(saved);
-  if (bound != 0) throw StartupError("cannot listen on " + path + ": " + strerror(error));
-  unix_path_ = path;
+  struct stat made {};
+  if (bound != 0 || lstat(path.c_str(), &made) != 0) {
+    throw StartupError("cannot listen on " + path + ": " + strerror(bound != 0 ? error : errno));
+  }
+  std::error_code ignored;
+  unix_path_ = std::filesystem::absolute(path, ignored).string();
+  unix_device_ = made.st_dev;
+  unix_inode_ = made.st_ino;
+  // Now, and not only when everything is ready: a socket that is bound and does not listen looks
+  // like one of a dead server to the next one that starts. Early clients wait in the backlog.
+  if (::listen(fd, backlog_) != 0) {
+    throw StartupError("cannot listen on " + path + ": " + strerror(errno));
+  }
 }
 
 void ListenSockets::Listen() {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <event2/event.h>
+#include <sys/types.h>
 
 #include <string>
 #include <vector>
@@ -19,7 +20,9 @@
 namespace server {
 
 // The sockets, bound before anything else exists, so that errors are told early; they answer from
-// Listen() on, when everything is ready. Closes on destruction.
+// Listen() on, when everything is ready. Closes on destruction. The path of a unix socket is taken
+// over when its server is dead, never from one that lives, and is removed at the end only while it
+// is still this server's socket.
 class ListenSockets {
  public:
   explicit ListenSockets(const Options& options);  // throws StartupError
@@ -34,13 +37,17 @@ class ListenSockets {
   void Close();
 
  private:
+  void Open(const Options& options);
   void OpenTcp(const ListenAddress& address, bool must);
   void OpenUnix(const std::string& path, unsigned mask);
+  void UnlinkUnix();
   void WritePortFile() const;
 
   const int backlog_;
   std::vector<int> fds_;
-  std::string unix_path_;
+  std::string unix_path_;  // absolute: the server may change its directory
+  dev_t unix_device_ = 0;  // with the inode: which file was bound
+  ino_t unix_inode_ = 0;
 };
 
 class Listener {
