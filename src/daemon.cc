@@ -2,14 +2,18 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "src/startup_error.h"
@@ -33,23 +37,66 @@ rlimit LimitOf(__rlimit_resource resource) {
   return limit;
 }
 
+// In a daemon that has not reported yet: where to.
+int ready_pipe = -1;
+
+// The caller's process of -d, from the fork to its end.
+[[noreturn]] void WaitUntilReady(pid_t child, int pipe) {
+  char byte = 0;
+  ssize_t got = 0;
+  do got = read(pipe, &byte, 1);
+  while (got < 0 && errno == EINTR);
+  if (got == 1) _exit(0);
+  // The pipe closes only with the child, which has said why, unless a signal ended it.
+  int status = 0;
+  if (waitpid(child, &status, 0) == child && WIFSIGNALED(status)) {
+    std::fprintf(stderr, "kbfcached: -d: signal %d ended the server before it was ready\n",
+                 WTERMSIG(status));
+  }
+  _exit(1);
+}
+
 }  // namespace
 
-void Daemonize(bool keep_directory, bool keep_streams) {
+void OpenStandardStreams() {
+  int fd = 0;
+  // The lowest free number is the one that open gives.
+  do fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd < 0) Fail("cannot open /dev/null");
+  close(fd);
+}
+
+void Daemonize(bool keep_directory) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) Fail("-d: cannot make a pipe");
   const pid_t child = fork();
   if (child < 0) Fail("-d: cannot start a process");
-  if (child > 0) _exit(0);
+  if (child > 0) {
+    close(ends[1]);
+    WaitUntilReady(child, ends[0]);
+  }
+  close(ends[0]);
+  ready_pipe = ends[1];
   if (setsid() < 0) Fail("-d: cannot leave the terminal");
   if (!keep_directory && chdir("/") != 0) Fail("-d: cannot change to /");
-  if (keep_streams) return;
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null < 0) Fail("-d: cannot open /dev/null");
-  // dup2 clears O_CLOEXEC on the copies only; where the streams were closed, null may be one
-  // itself.
-  for (int stream = 0; stream <= 2; ++stream) {
-    if (stream != null && dup2(null, stream) < 0) Fail("-d: cannot redirect to /dev/null");
+}
+
+void ReportReady(bool keep_streams) {
+  if (ready_pipe < 0) return;
+  if (!keep_streams) {
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) Fail("-d: cannot open /dev/null");
+    // dup2 clears O_CLOEXEC on the copies only.
+    for (int stream = 0; stream <= STDERR_FILENO; ++stream) {
+      if (dup2(null, stream) < 0) Fail("-d: cannot redirect to /dev/null");
+    }
+    close(null);
   }
-  if (null > 2) close(null);
+  // A caller that is gone does not need to know.
+  [[maybe_unused]] const ssize_t written = write(ready_pipe, "", 1);
+  close(ready_pipe);
+  ready_pipe = -1;
 }
 
 void RaiseFileLimit(unsigned connections, unsigned threads) {
@@ -77,6 +124,28 @@ void LockMemory() {
   }
   // On fault: memory is locked when it is first used, not when it is only reserved.
   if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) Fail("-k: cannot lock memory");
+}
+
+void ForbidNewPrivileges() {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) Fail("cannot forbid new privileges");
+  // EINVAL: there are no more capabilities. EPERM: only root, or who has CAP_SETPCAP, may.
+  for (unsigned long capability = 0; prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) {
+    ++capability;
+  }
+}
+
+void DropCapabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
+  // Where there are none, capset may be forbidden altogether, as in the systemd unit.
+  if (syscall(SYS_capget, &header, sets) == 0) {
+    bool any = false;
+    for (const auto& set : sets) any |= (set.effective | set.permitted | set.inheritable) != 0;
+    if (!any) return;
+  }
+  for (auto& set : sets) set = {};
+  // The kernel takes from the ambient set what is neither permitted nor inheritable.
+  if (syscall(SYS_capset, &header, sets) != 0) Fail("cannot give up capabilities");
 }
 
 void DropPrivileges(const std::string& user) {
@@ -125,6 +194,14 @@ void WritePidFile(const std::string& path) {
   }
 }
 
-void RemovePidFile(const std::string& path) noexcept { unlink(path.c_str()); }
+void RemovePidFile(const std::string& path) noexcept {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return;
+  char text[32] = "";
+  const ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  // Another server may have started with the same file meanwhile.
+  if (got > 0 && std::strtol(text, nullptr, 10) == getpid()) unlink(path.c_str());
+}
 
 }  // namespace server

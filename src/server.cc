@@ -77,18 +77,36 @@ void OnHangUp(evutil_socket_t, short, void*) noexcept {
   Log(kLogAlways, "SIGHUP: the log goes to standard error, nothing to reopen");
 }
 
+// Removes the pid file at the end, also of a start that fails after the file was written.
+class PidFile {
+ public:
+  explicit PidFile(const std::string& path) : path_(path) {}
+  ~PidFile() {
+    if (!path_.empty()) RemovePidFile(path_);
+  }
+  PidFile(const PidFile&) = delete;
+  PidFile& operator=(const PidFile&) = delete;
+
+ private:
+  const std::string& path_;
+};
+
 void Prepare(const Options& options) {
-  if (options.daemonize) Daemonize(options.core_dumps, options.verbosity > 0);
+  if (options.daemonize) Daemonize(options.core_dumps);
   RaiseFileLimit(options.connections_max, options.threads);
   if (options.lock_memory) LockMemory();
+  ForbidNewPrivileges();
   DropPrivileges(options.user);
   if (options.core_dumps) EnableCoreDumps();
-  // Not worth refusing to serve, as in memcached.
   if (!options.pid_file.empty()) try {
       WritePidFile(options.pid_file);
     } catch (const StartupError& error) {
+      // Nobody could find a daemon without its file. In the foreground it is not worth refusing
+      // to serve, as in memcached.
+      if (options.daemonize) throw;
       Log(kLogAlways, "%s", error.what());
     }
+  DropCapabilities();
 }
 
 // Serves until a signal says stop.
@@ -109,6 +127,7 @@ void ServeUntilStopped(State& state, ListenSockets& sockets) {
     const Maintenance maintenance(state);
     const Listener listener(state, base.get());
     NotifyServiceManager("READY=1");
+    ReportReady(state.options.verbosity > 0);
     event_base_dispatch(base.get());
   }
   NotifyServiceManager("STOPPING=1");
@@ -122,7 +141,9 @@ void ServeUntilStopped(State& state, ListenSockets& sockets) {
 int RunServer(const Options& options) {
   SetLogVerbosity(static_cast<uint32_t>(options.verbosity));
   signal(SIGPIPE, SIG_IGN);
+  OpenStandardStreams();
   ListenSockets sockets(options);
+  const PidFile pid_file(options.pid_file);
   Prepare(options);
   const LogThread log;
   kbf::ReturnFreedPages();
@@ -131,9 +152,9 @@ int RunServer(const Options& options) {
   for (unsigned i = 0; i < options.threads; ++i) {
     state.workers.push_back(std::make_unique<Worker>(state));
   }
-  SayWhatWasPlanned(*state.store, sockets);
+  // A daemon that starts well says nothing to its caller, as memcached.
+  if (!options.daemonize || options.verbosity > 0) SayWhatWasPlanned(*state.store, sockets);
   ServeUntilStopped(state, sockets);
-  if (!options.pid_file.empty()) RemovePidFile(options.pid_file);
   return 0;
 }
 

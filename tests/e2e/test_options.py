@@ -9,7 +9,7 @@ import time
 import unittest
 
 from binary import frame
-from server import (BINARY, IS_MEMCACHED, PATIENCE_S, Server, Wire, free_port, read_stats,
+from server import (BINARY, IS_MEMCACHED, PATIENCE_S, SANITIZER, Server, Wire, free_port, read_stats,
                     run_once)
 
 # memcached refuses root without -u; for those who run the tests as root.
@@ -61,6 +61,21 @@ class Listening(unittest.TestCase):
             server.address = path
             with server:
                 server.check_alive()
+
+    @unittest.skipIf(IS_MEMCACHED, "it takes the path")
+    def test_unix_socket_of_a_live_server_is_not_taken_over(self):
+        with Server(listen="unix") as server:
+            code, text = run_once(*AS_USER, "-s", server.address)
+            self.assertEqual(code, 1)
+            self.assertIn(f"cannot listen on {server.address}: another server is using it", text)
+            server.check_alive()
+            # Where somebody removed the path, the server that follows keeps its own.
+            os.unlink(server.address)
+            second = Server("-s", server.address, listen=None)
+            second.address = server.address
+            with second:
+                self.assertEqual(server.stop(), 0)
+                second.check_alive()
 
     def test_cve_2019_15026_unix_socket_with_a_path_of_107_bytes(self):
         with tempfile.TemporaryDirectory(dir="/tmp") as directory:
@@ -172,6 +187,81 @@ class Process(unittest.TestCase):
             finally:
                 if pid:
                     os.kill(pid, signal.SIGKILL)
+
+    @unittest.skipIf(IS_MEMCACHED, "its caller exits before it knows")
+    def test_a_daemon_that_cannot_start_exits_with_an_error_and_says_why(self):
+        where = ("-l", "127.0.0.1", "-p", free_port())
+        cases = [(*where, "-P", "/no/such/directory/pid"), (*where, "--slabs", "65536", "-m", "64"),
+                 (*where, "-I", "2000m")]
+        if os.geteuid() == 0:
+            cases.append((*where, "-u", "no-such-user"))
+        with Server() as server:
+            cases.append(("-l", "127.0.0.1", "-p", server.port))
+            for arguments in cases:
+                with self.subTest(arguments=arguments):
+                    user = () if "-u" in arguments else AS_USER
+                    code, text = run_once("-d", *user, *arguments)
+                    self.assertEqual(code, 1, text)
+                    self.assertEqual(len(text.strip().splitlines()), 1, text)
+            server.check_alive()
+
+    @unittest.skipIf(IS_MEMCACHED or os.geteuid() != 0, "kbfcached's own, and setrlimit needs root")
+    def test_a_daemon_that_may_not_lock_memory_exits_with_an_error(self):
+        command = f"ulimit -l 64; exec setpriv --bounding-set=-sys_resource {BINARY} -d -k -u root " \
+                  f"-l 127.0.0.1 -p {free_port()}"
+        code, text = run_once("-c", command, binary="/bin/bash")
+        self.assertEqual(code, 1, text)
+        self.assertIn("-k needs", text)
+
+    @unittest.skipIf(IS_MEMCACHED, "kbfcached's own")
+    def test_a_daemon_serves_when_its_caller_has_exited_and_says_nothing(self):
+        with tempfile.TemporaryDirectory() as directory:
+            # The socket's path is relative and the daemon changes to /; it is removed all the same.
+            before = os.getcwd()
+            os.chdir(directory)
+            try:
+                code, text = run_once("-d", *AS_USER, "-P", os.path.join(directory, "pid"),
+                                      "-s", "socket")
+            finally:
+                os.chdir(before)
+            self.assertEqual((code, text), (0, ""))
+            with open(os.path.join(directory, "pid")) as file:
+                pid = int(file.read())
+            try:
+                self.assertTrue(accepts(os.path.join(directory, "socket")))
+            finally:
+                os.kill(pid, signal.SIGTERM)
+            self.assertTrue(wait_for(lambda: os.listdir(directory) == []), os.listdir(directory))
+
+    @unittest.skipIf(IS_MEMCACHED, "kbfcached's own")
+    def test_no_privileges_are_left_without_systemd(self):
+        users = ("root", "nobody") if os.geteuid() == 0 else (None,)
+        for user in users:
+            with Server(*(("-u", user) if user else ()), listen="tcp") as server:
+                with open(f"/proc/{server.process.pid}/status") as file:
+                    status = dict(line.split(":\t", 1) for line in file.read().splitlines())
+                self.assertEqual(status["NoNewPrivs"], "1")
+                names = ["CapInh", "CapPrm", "CapEff", "CapAmb"] + ["CapBnd"] * bool(user)
+                self.assertEqual({status[name] for name in names}, {"0" * 16})
+                # Workers are threads, which have capabilities of their own.
+                for task in os.listdir(f"/proc/{server.process.pid}/task"):
+                    with open(f"/proc/{server.process.pid}/task/{task}/status") as file:
+                        self.assertIn("CapEff:\t" + "0" * 16, file.read())
+                server.check_alive()
+
+    @unittest.skipIf(IS_MEMCACHED or os.geteuid() != 0, "kbfcached's own, as root")
+    def test_a_pidfile_that_the_user_may_not_remove_is_left_in_silence(self):
+        with tempfile.TemporaryDirectory() as directory:
+            os.chmod(directory, 0o777)
+            path = os.path.join(directory, "pid")
+            with Server("-P", path, "-u", "nobody") as server:
+                self.assertTrue(wait_for(lambda: os.path.exists(path)))
+                os.chmod(directory, 0o755)
+                before = server.stderr()
+                self.assertEqual(server.stop(), 0)
+                self.assertEqual(server.stderr().replace(before, "").splitlines(),
+                                 ["signal 15: stopping"])
+            self.assertTrue(os.path.exists(path))
 
     @unittest.skipUnless(os.geteuid() == 0, "not root")
     def test_root_must_say_as_whom(self):
@@ -318,6 +408,21 @@ class Ours(unittest.TestCase):
                           ("--front-share", "7"), ("--slabs", "3")):
             with self.subTest(arguments=arguments):
                 self.refused(*arguments)
+
+    @unittest.skipIf(SANITIZER, "bounds on memory are not tested")
+    def test_too_many_slabs_are_refused_before_they_take_memory(self):
+        # A limit of address space stands for the peak: 65536 slabs took 3.4 GB.
+        command = f"ulimit -v {1 << 20}; exec {BINARY} {' '.join(AS_USER)} --slabs 65536 -m 64"
+        code, text = run_once("-c", command, binary="/bin/bash")
+        self.assertEqual(code, 1, text)
+        self.assertRegex(text, r"^kbfcached: 65536 slabs take \d+ MB .* use \d+ slabs or fewer")
+
+    def test_items_that_the_buffers_would_refuse_are_refused_at_the_start(self):
+        self.assertIn("read_buf_mem_limit=400", self.refused("-I", "200m", "-m", "1024"))
+        with Server("-m", "1024", "-I", "32m") as server, server.connect() as wire:
+            self.assertEqual(server.stats("settings")["read_buf_mem_limit"], str(64 << 20))
+            value = "v" * (32 * 1000 * 1000)
+            self.assertEqual(wire.ask(f"set k 0 0 {len(value)}\r\n" + value), b"STORED\r\n")
 
     def test_keys_of_an_exact_prefix_stay_in_front(self):
         with Server("--exact-prefix", "exact:") as server, server.connect() as wire:

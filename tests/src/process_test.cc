@@ -1,6 +1,7 @@
 // What the server does about its process: src/daemon.h, src/notify.h, src/log.h. What changes a
 // process for good is tried in a child.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -15,10 +16,12 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <sstream>
 #include <string>
 
 #include "src/daemon.h"
+#include "src/listener.h"
 #include "src/log.h"
 #include "src/notify.h"
 #include "src/startup_error.h"
@@ -139,7 +142,8 @@ TEST_SUITE("src") {
 
   TEST_CASE("a daemon has a session and directory of its own and writes to nowhere") {
     const std::string told = InChild([] {
-      Daemonize(false, false);
+      Daemonize(false);
+      ReportReady(false);
       char directory[64] = "";
       struct stat out {};
       struct stat null {};
@@ -152,10 +156,124 @@ TEST_SUITE("src") {
     char here[4096] = "";
     REQUIRE(getcwd(here, sizeof here) != nullptr);
     CHECK(InChild([] {
-            Daemonize(true, true);
+            Daemonize(true);
+            ReportReady(true);
             char directory[4096] = "";
             return std::string(getcwd(directory, sizeof directory) != nullptr ? directory : "?");
           }) == here);
+  }
+
+  TEST_CASE("-d with a server that does not start exits with 1, not with 0") {
+    // The caller's process ends inside Daemonize, so each case needs a process around it.
+    const auto code_of = [](const std::function<void()>& body) {
+      const pid_t caller = fork();
+      REQUIRE(caller >= 0);
+      if (caller == 0) {
+        try {
+          Daemonize(false);
+          body();
+        } catch (const StartupError&) {
+        }
+        _exit(0);  // without a report
+      }
+      int status = 0;
+      REQUIRE(waitpid(caller, &status, 0) == caller);
+      return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    };
+    CHECK(code_of([] { ReportReady(true); }) == 0);
+    CHECK(code_of([] {}) == 1);
+    CHECK(code_of([] { throw StartupError("cannot"); }) == 1);
+  }
+
+  TEST_CASE("standard streams that the caller closed are opened, so that no socket gets a number") {
+    CHECK(InChild([] {
+            // Out of the way: the pipe of this test may be any number.
+            const int saved = fcntl(STDOUT_FILENO, F_DUPFD, 100);
+            close(STDIN_FILENO);
+            close(STDOUT_FILENO);
+            OpenStandardStreams();
+            const bool open_again =
+                fcntl(STDIN_FILENO, F_GETFD) >= 0 && fcntl(STDOUT_FILENO, F_GETFD) >= 0;
+            close(saved);
+            return std::string(open_again ? "open" : "closed");
+          }) == "open");
+  }
+
+  TEST_CASE("a pid file of another server is left at the end") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.path() + "/pid";
+    WritePidFile(path);
+    directory.Write("pid", std::to_string(getpid() + 1) + "\n");
+    RemovePidFile(path);
+    CHECK(access(path.c_str(), F_OK) == 0);
+    RemovePidFile(directory.path());  // no file at all
+    CHECK(access(directory.path().c_str(), F_OK) == 0);
+  }
+
+  TEST_CASE("without systemd too, no capability is left and none can come back") {
+    const auto field = [](const std::string& status, const std::string& name) {
+      const size_t at = status.find("\n" + name + ":\t");
+      const size_t value = at + name.size() + 3;
+      return at == status.npos ? "absent" : status.substr(value, status.find('\n', value) - value);
+    };
+    const std::string status = InChild([] {
+      ForbidNewPrivileges();
+      DropCapabilities();
+      DropCapabilities();  // with none left, it asks the kernel for nothing
+      return ContentOf("/proc/self/status");
+    });
+    CHECK(field(status, "NoNewPrivs") == "1");
+    for (const char* name : {"CapInh", "CapPrm", "CapEff", "CapAmb"}) {
+      CAPTURE(name);
+      CHECK(field(status, name) == "0000000000000000");
+    }
+    if (geteuid() == 0) CHECK(field(status, "CapBnd") == "0000000000000000");
+  }
+
+  TEST_CASE(
+      "a second server does not take the unix socket of a live one, nor remove it at its end") {
+    const TemporaryDirectory directory;
+    Options options;
+    options.unix_path = directory.path() + "/socket";
+    const auto connects = [&] {
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      std::memcpy(address.sun_path, options.unix_path.c_str(), options.unix_path.size() + 1);
+      const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+      const bool connected =
+          connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+      close(fd);
+      return connected;
+    };
+    auto first = std::make_unique<ListenSockets>(options);
+    // Before Listen too, while the first one still makes its store.
+    CHECK_THROWS_WITH_AS(ListenSockets{options},
+                         ("cannot listen on " + options.unix_path +
+                          ": another server is using it; choose a path with -s")
+                             .c_str(),
+                         StartupError);
+    CHECK(connects());
+    // Who removes the path by hand gets a second server; the first one leaves that alone.
+    REQUIRE(unlink(options.unix_path.c_str()) == 0);
+    auto second = std::make_unique<ListenSockets>(options);
+    first.reset();
+    CHECK(connects());
+    second.reset();
+    CHECK(access(options.unix_path.c_str(), F_OK) != 0);
+    // What is not a socket is not touched.
+    directory.Write("socket", "text");
+    CHECK_THROWS_AS(ListenSockets{options}, StartupError);
+    CHECK(ContentOf(options.unix_path) == "text");
+  }
+
+  TEST_CASE("a unix socket goes when an address of the same start is taken") {
+    const TemporaryDirectory directory;
+    Options options;
+    options.unix_path = directory.path() + "/socket";
+    options.listen_given = true;
+    options.listen = {{"256.0.0.1", 1}};
+    CHECK_THROWS_AS(ListenSockets{options}, StartupError);
+    CHECK(access(options.unix_path.c_str(), F_OK) != 0);
   }
 
   TEST_CASE("the limit of open files is raised as far as needed and never lowered") {
