@@ -188,12 +188,34 @@ format:
 check-format:
 	@$(INSTALL_PACKAGES) 'to check the format' $(PACKAGES_FORMAT)
 	@clang-format --dry-run -Werror $(SOURCES) && echo 'the format is clean'
+# A stamp per file and tool, so that a second run looks only at what has changed, and make runs JOBS of them at a time.
+# Measured with clang-tidy 14 on storage/slab.cc and src/worker.cc: reading the file takes 2 s, the AST checks 5 s, and
+# the analyzer with its defaults 18 s and 12 s, most of it following calls into the standard library and into the
+# longest functions. LINT_ANALYZER stops the first and bounds the second: 5 s and 4 s, with all checks still on.
+# cppcheck takes less than a second per file. All 75 files take 9 minutes 16 s of CPU, so 5 minutes on two idle cores,
+# where one clang-tidy over all of them in a row took more than 38.
 LINT_SRC = $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(TOOL_SRC)
-lint: config.h
+LINT_ANALYZER := $(addprefix -Xclang -analyzer-config -Xclang ,c++-stdlib-inlining=false max-nodes=75000)
+LINT_STAMPS = $(patsubst %.cc,$(BUILD)/lint/%.tidy,$(LINT_SRC)) $(patsubst %.cc,$(BUILD)/lint/%.cppcheck,$(LINT_SRC))
+lint: $(LINT_STAMPS)
+	@echo '$(words $(LINT_SRC)) files: clang-tidy and cppcheck find nothing'
+$(BUILD)/lint/packages: Makefile
 	@$(INSTALL_PACKAGES) 'to lint' $(PACKAGES_LINT)
-	clang-tidy --quiet $(LINT_SRC) -- -std=c++20 $(CPPFLAGS) $(CLMUL_FLAGS)
-	cppcheck --quiet --std=c++20 --language=c++ --inline-suppr --error-exitcode=1 \
-	  --enable=warning,performance,portability --suppress=missingIncludeSystem -I. $(LINT_SRC)
+	@mkdir -p $(@D) && touch $@
+$(BUILD)/lint/%.tidy: %.cc .clang-tidy config.h $(BUILD)/lint/packages
+	@mkdir -p $(@D)
+	@$(CXX) $(CPPFLAGS) -std=c++20 $(CLMUL_FLAGS) -MM -MP -MT '$@ $(@:.tidy=.cppcheck)' -MF $(@:.tidy=.d) $<
+	@echo 'clang-tidy $<'; clang-tidy --quiet $< -- -std=c++20 $(CPPFLAGS) $(CLMUL_FLAGS) $(LINT_ANALYZER) 2> $@.log || \
+	  { cat $@.log; exit 1; }
+	@touch $@
+$(BUILD)/lint/%.cppcheck: %.cc config.h $(BUILD)/lint/packages
+	@mkdir -p $(@D)
+	@cppcheck --quiet --std=c++20 --language=c++ --inline-suppr --error-exitcode=1 \
+	  --enable=warning,performance,portability --suppress=missingIncludeSystem -I. $<
+	@touch $@
+ifneq ($(filter lint,$(MAKECMDGOALS)),)
+-include $(patsubst %.cc,$(BUILD)/lint/%.d,$(LINT_SRC))
+endif
 
 # ---- installing ----------------------------------------------------------------------------------------------------
 

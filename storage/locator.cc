@@ -130,9 +130,10 @@ bool Locator::Grow() {
 bool Locator::GrowStep(uint64_t blocks) {
   if (!growing()) return true;
   const uint64_t end = moved_ + std::min(blocks, num_blocks_ - moved_);
-  const auto copy = [&]<class Narrow, class Wide>(Narrow, Wide) {
-    const auto* from = reinterpret_cast<const Narrow*>(now_.Block(moved_));
-    auto* to = reinterpret_cast<Wide*>(next_->Block(moved_));
+  // The arguments stand for their types. (cppcheck 2.10 does not read template lambdas.)
+  const auto copy = [&](auto narrow, auto wide) {
+    const auto* from = reinterpret_cast<const decltype(narrow)*>(now_.Block(moved_));
+    auto* to = reinterpret_cast<decltype(wide)*>(next_->Block(moved_));
     for (uint64_t i = 0; i < (end - moved_) * kSlots; ++i) to[i] = from[i];
   };
   switch (now_.columns) {
