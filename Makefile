@@ -161,6 +161,25 @@ check-headers: config.h
 soak: $(BUILD)/tests/unit
 	KBF_SOAK=1 $(BUILD)/tests/unit
 
+# Good clients beside abusers of every kind, MINUTES for each of SOAK_BUILDS (see tests/soak/run for what is checked).
+# SOAK_ARGS='--each 15' runs every kind of abuser alone.
+MINUTES ?= 30
+SOAK_BUILDS ?= plain asan tsan
+SOAK_ARGS ?=
+PACKAGES_SOAK := python3 gnuplot-nox
+SOAK_DIR_plain := $(BUILD)
+SOAK_DIR_asan := build-asan
+SOAK_DIR_tsan := build-tsan
+.PHONY: soak-server soak-server-asan soak-server-tsan soak-server-plain
+soak-server: $(BUILD)/kbfload $(SOAK_BUILDS:%=soak-server-%)
+	@$(INSTALL_PACKAGES) 'to soak' $(PACKAGES_SOAK)
+	@tests/soak/run $(foreach name,$(SOAK_BUILDS),$(name)=$(SOAK_DIR_$(name))) --kbfload $(BUILD) --minutes $(MINUTES) $(SOAK_ARGS)
+soak-server-plain: $(BUILD)/kbfcached
+soak-server-asan:
+	@$(MAKE) BUILD=build-asan SANITIZE=address build-asan/kbfcached
+soak-server-tsan:
+	@$(MAKE) BUILD=build-tsan SANITIZE=thread build-tsan/kbfcached
+
 bench: $(BENCH_BIN)
 	@bench/run $(BUILD)
 
@@ -265,6 +284,7 @@ help:
 	@echo 'make serve      the same, then run the server'
 	@echo 'make check      the same, then every test; ends with "N passed, M failed"'
 	@echo 'make soak       the statistical tests with more seeds and larger sizes'
+	@echo 'make soak-server MINUTES=30     good clients beside abusers; plain, under ASan and under TSan (SOAK_BUILDS), MINUTES each'
 	@echo 'make bench      in-process benchmarks; tables in bench/results/'
 	@echo 'make versus     side by side with memcached: speed, memory, misses; tables in bench/results/'
 	@echo 'make asan | ubsan | tsan    unit and end-to-end tests under a sanitizer, in their own build directory'
