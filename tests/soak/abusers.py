@@ -39,6 +39,7 @@ BIG_KEYS = [b"abuse:big%d" % i for i in range(32)]
 PAGE_KEYS = [b"abuse:page%d" % i for i in range(32)]
 PAGE_BYTES = 3800
 SMALL_KEYS = [b"abuse:small%d" % i for i in range(500)]
+TINY_KEYS = [b"a%03d" % i for i in range(500)]
 SET_EXTRAS = bytes(8)
 
 
@@ -181,8 +182,9 @@ class Abuse:
         self.turn = collections.Counter()
         self.receive_bytes = 4096
         self.colliding = None
-        self.huge_hits = b"get " + b" ".join(SMALL_KEYS * 400) + b"\r\n"
-        self.huge_misses = b"get " + b" ".join(b"abuse:absent%d" % i for i in range(200_000)) + b"\r\n"
+        # Short keys, so that 200,000 of them fit in a line of 1 MiB; the third line is longer.
+        self.huge = [b"get " + b" ".join(keys) + b"\r\n" for keys in (
+            TINY_KEYS * 400, [b"z%03d" % (i % 1000) for i in range(200_000)], SMALL_KEYS * 400)]
 
     def next(self, name):
         self.turn[name] += 1
@@ -302,10 +304,10 @@ async def trickle(abuse):
 
 @kind(2, 0.1)
 async def huge_get(abuse):
-    """One get line of 200,000 keys, all of them hits, or all of them misses."""
-    request = abuse.huge_hits if abuse.next("huge") % 2 else abuse.huge_misses
+    """One get line of 200,000 keys: all hits, all misses, or of 3 MB."""
+    request = abuse.huge[abuse.next("huge") % 3]
     async with Client(abuse) as client:
-        await store(client, SMALL_KEYS, 30, abuse)
+        await store(client, TINY_KEYS + SMALL_KEYS, 30, abuse)
         await client.send(request)
         await client.discard_until(b"END\r\n")
 
