@@ -13,6 +13,7 @@ import ctypes
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -71,13 +72,28 @@ def raise_file_limit(wanted):
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-class Wire:
-    """One raw connection. All reads have a time limit, so that a silent server fails a test."""
+def wait_for(holds):
+    """Until it holds; False when it does not within the patience of these tests."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.01)
+    return False
 
-    def __init__(self, address, timeout=PATIENCE_S):
+
+class Wire:
+    """One raw connection. All reads have a time limit, so that a silent server fails a test.
+
+    receive_buffer: bytes that the kernel may keep for this client; small makes a slow reader.
+    """
+
+    def __init__(self, address, timeout=PATIENCE_S, receive_buffer=None):
         family = socket.AF_INET if isinstance(address, tuple) else socket.AF_UNIX
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(timeout)
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         try:
             self.socket.connect(address)
             if family == socket.AF_INET:
@@ -141,6 +157,40 @@ class Wire:
             pass
         return self.take(len(self.buffer))
 
+    def offer(self, data):
+        """Sends what the server takes without waiting: bytes sent, or None when it has closed."""
+        sent = 0
+        while sent < len(data):
+            try:
+                sent += self.socket.send(data[sent:sent + (1 << 16)], socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            except OSError:
+                return None
+        return sent
+
+    def exchange(self, pieces, size):
+        """Sends all pieces while reading, for a long request may meet long answers.
+
+        Gives exactly `size` bytes, or fewer when the server closes before.
+        """
+        for piece in pieces:
+            view = memoryview(piece)
+            while view:
+                readable, writable, _ = select.select([self.socket], [self.socket], [], PATIENCE_S)
+                if not readable and not writable:
+                    raise AssertionError(f"no answer; so far {len(self.buffer)} bytes")
+                if readable and not self.fill():
+                    return self.take(size)
+                if writable:
+                    try:
+                        view = view[self.socket.send(view[:1 << 18], socket.MSG_DONTWAIT):]
+                    except BlockingIOError:
+                        pass
+                    except OSError:
+                        return self.rest()
+        return self.read(size)
+
     def ask(self, command, end=b"\r\n"):
         """Sends one text command and gives the answer up to `end`."""
         self.send(command.encode() + b"\r\n")
@@ -155,15 +205,18 @@ class Server:
     """See the head of this file. `address` goes to Wire; `process` is the running server.
 
     listen: "tcp" (a free port on loopback), "unix" (a socket in a directory of its own), or None
-    when the arguments say where. binary: another program than the one under test.
+    when the arguments say where. binary: another program than the one under test. stderr: a
+    descriptor that the server writes to instead of a file.
     """
 
-    def __init__(self, *arguments, listen="tcp", binary=None, exit_codes=(0,), environment=None):
+    def __init__(self, *arguments, listen="tcp", binary=None, exit_codes=(0,), environment=None,
+                 stderr=None):
         self.binary = binary or BINARY
         self.arguments = [str(a) for a in arguments]
         self.listen = listen
         self.exit_codes = exit_codes
         self.environment = environment
+        self.stderr_to = stderr
         self.directory = None
         self.process = None
         self.port = None
@@ -198,7 +251,8 @@ class Server:
     def start(self):
         with open(os.path.join(self.directory, "stderr"), "wb") as stderr:
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+                self.command(), stdin=subprocess.DEVNULL, stdout=stderr,
+                stderr=stderr if self.stderr_to is None else self.stderr_to,
                 env={**os.environ, **(self.environment or {})}, preexec_fn=die_with_parent,
             )
         if self.address is None:
@@ -252,8 +306,8 @@ class Server:
         except OSError:
             return ""
 
-    def connect(self, timeout=PATIENCE_S):
-        return Wire(self.address, timeout)
+    def connect(self, timeout=PATIENCE_S, receive_buffer=None):
+        return Wire(self.address, timeout, receive_buffer)
 
     def stats(self, sub=""):
         """`stats SUB` as a dict of strings, in the order of the answer."""
@@ -282,6 +336,12 @@ class Server:
 
     def rss_kib(self):
         return self.proc("VmRSS")
+
+    def cpu_ticks(self):
+        """CPU time of all its threads since the start, in ticks of the kernel (10 ms)."""
+        with open(f"/proc/{self.process.pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
 
 
 def read_stats(wire, sub=""):

@@ -5,12 +5,11 @@ import signal
 import socket
 import stat
 import tempfile
-import time
 import unittest
 
 from binary import frame
 from server import (BINARY, IS_MEMCACHED, PATIENCE_S, SANITIZER, Server, Wire, free_port, read_stats,
-                    run_once)
+                    run_once, wait_for)
 
 # memcached refuses root without -u; for those who run the tests as root.
 AS_USER = ("-u", "root") if os.geteuid() == 0 else ()
@@ -24,16 +23,6 @@ TUNING = (
     "watcher_logbuf_size=128,no_hashexpand,resp_obj_mem_limit=10,read_buf_mem_limit=10,"
     "no_lru_crawler"
 )
-
-
-def wait_for(holds):
-    """Until it holds; False when it does not within the patience of these tests."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def accepts(address):
