@@ -159,15 +159,30 @@ class Wire:
 
     def offer(self, data):
         """Sends what the server takes without waiting: bytes sent, or None when it has closed."""
+        patience = self.socket.gettimeout()
+        self.socket.setblocking(False)
         sent = 0
-        while sent < len(data):
-            try:
-                sent += self.socket.send(data[sent:sent + (1 << 16)], socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                break
-            except OSError:
-                return None
+        try:
+            while sent < len(data):
+                sent += self.socket.send(data[sent:sent + (1 << 16)])
+        except BlockingIOError:
+            pass
+        except OSError:
+            return None
+        finally:
+            self.socket.settimeout(patience)
         return sent
+
+    def sip(self, size):
+        """Reads at most so many bytes that are there already, and drops them."""
+        patience = self.socket.gettimeout()
+        self.socket.setblocking(False)
+        try:
+            self.socket.recv(size)
+        except OSError:
+            pass
+        finally:
+            self.socket.settimeout(patience)
 
     def exchange(self, pieces, size):
         """Sends all pieces while reading, for a long request may meet long answers.
@@ -183,12 +198,10 @@ class Wire:
                 if readable and not self.fill():
                     return self.take(size)
                 if writable:
-                    try:
-                        view = view[self.socket.send(view[:1 << 18], socket.MSG_DONTWAIT):]
-                    except BlockingIOError:
-                        pass
-                    except OSError:
-                        return self.rest()
+                    sent = self.offer(view[:1 << 18])
+                    if sent is None:
+                        return self.rest()[:size]
+                    view = view[sent:]
         return self.read(size)
 
     def ask(self, command, end=b"\r\n"):

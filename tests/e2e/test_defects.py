@@ -18,7 +18,7 @@ import time
 import unittest
 
 from binary import RESPONSE, frame
-from server import (BINARY, IS_MEMCACHED, MEMCACHED, SANITIZER, Server, die_with_parent, free_port,
+from server import (BINARY, IS_MEMCACHED, MEMCACHED, PATIENCE_S, SANITIZER, Server, die_with_parent, free_port,
                     read_stats, run_once, wait_for)
 from transcript import pieces_of
 
@@ -393,6 +393,405 @@ class LongMultigets(Comparing):
             wire.close()
         # With one worker, a server that finishes each line at once comes to about one for each.
         self.assertGreater(rounds, 3 * lines * clients)
+
+
+# ---- 4. allocation failure ------------------------------------------------------------------------
+
+
+@unittest.skipIf(SANITIZER, "a sanitizer reserves address space of its own")
+class NoMemoryLeft(unittest.TestCase):
+    """Address space is limited to what is mapped: requests may fail, the server may not."""
+
+    VALUE = b"v" * 20000
+
+    def ask(self, server, data, end, failures):
+        """Sends, and reads until `end`; anything may fail, but only in ways that are defined."""
+        try:
+            with server.connect() as wire:
+                wire.offer(data)
+                answer = wire.until(end)
+        except OSError:
+            return b""
+        if not answer.endswith(end) and b"SERVER_ERROR" not in answer:
+            failures[0] += 1  # closed
+        return answer
+
+    def abuse(self, server, spare):
+        pid, failures = server.process.pid, [0]
+        size = server.proc("VmSize") * 1024
+        _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+        resource.prlimit(pid, resource.RLIMIT_AS, (size + spare, hard))
+        held = []
+        try:
+            for i in range(300):
+                answer = self.ask(server, b"set k%d 0 0 20000\r\n%s\r\n" % (i, self.VALUE),
+                                  b"\r\n", failures)
+                self.assertRegex(answer, rb"\A(STORED\r\n|SERVER_ERROR out of memory.*\r\n|)\Z")
+                answer = self.ask(server, b"get k%d\r\n" % i, b"END\r\n", failures)
+                want = b"VALUE k%d 0 20000\r\n%s\r\nEND\r\n" % (i, self.VALUE)
+                if not want.startswith(answer) and answer != b"END\r\n":
+                    self.assertRegex(answer, rb"\ASERVER_ERROR out of memory.*\r\n")
+                if i % 10 == 0:
+                    for sub in (b"", b" settings", b" conns", b" kbf", b" items", b" slabs",
+                                b" detail dump"):
+                        self.ask(server, b"stats%s\r\n" % sub, b"END\r\n", failures)
+                    self.ask(server, b"".join(b"get k%d\r\n" % j for j in range(i)) + b"mn\r\n",
+                             b"MN\r\n", failures)
+                try:
+                    wire = server.connect()
+                    held.append(wire)
+                    wire.offer(b"set half 0 0 1000000\r\n" + b"h" * 300000)
+                except OSError:
+                    pass
+                if server.process.poll() is not None:
+                    self.fail(f"the server died with {server.process.returncode}: "
+                              f"{server.stderr()[-500:]}")
+        finally:
+            for wire in held:
+                wire.close()
+            if server.process.poll() is None:
+                resource.prlimit(pid, resource.RLIMIT_AS, (hard, hard))
+
+    def test_the_server_outlives_every_failed_allocation(self):
+        for spare in (0, 1 << 20, 4 << 20, 16 << 20):
+            with self.subTest(spare=spare), Server("-m", "64", "-t", "2", "-D", ":") as server:
+                self.abuse(server, spare)
+                self.assertTrue(wait_for(lambda: self.works(server)))
+                server.check_alive()
+
+    def works(self, server):
+        """With the limit lifted everything is as ever."""
+        with server.connect() as wire:
+            wire.send(b"set after 0 0 900000\r\n" + b"a" * 900000 + b"\r\n")
+            return wire.line() == b"STORED\r\n" and b"a" * 900000 in wire.ask("get after", b"END\r\n")
+
+
+# ---- 6. prefixes, flushes, stops, sockets, options ------------------------------------------------
+
+
+class ManyPrefixes(unittest.TestCase):
+    def test_a_dump_of_65536_prefixes_is_complete_and_right_for_several_clients_at_once(self):
+        count, clients = 65536, 4
+        with Server("-D", ":", "-t", "4", "-m", "256") as server:
+            def touch_all(wire, failures):
+                for start in range(0, count, 512):
+                    wire.send(b"get " + b" ".join(b"prefix-%d:k" % i for i in
+                                                  range(start, start + 512)) + b"\r\n")
+                    if wire.line() != b"END\r\n":
+                        failures.append(start)
+            wires, failures = [server.connect() for _ in range(clients)], []
+            threads = [threading.Thread(target=touch_all, args=(w, failures)) for w in wires]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(failures, [])
+            want = sorted(b"PREFIX prefix-%d get %d hit 0 set 0 del 0" % (i, clients)
+                          for i in range(count))
+            for wire in wires:
+                wire.send(b"stats detail dump\r\nmn\r\n")
+            for wire in wires:
+                lines = wire.until(b"END\r\nMN\r\n").split(b"\r\n")
+                self.assertEqual(lines[-3:], [b"END", b"MN", b""])
+                self.assertEqual(sorted(lines[:-3]) == want, True, f"{len(lines)} lines")
+                wire.close()
+            server.check_alive()
+
+
+class ManyFlushes(unittest.TestCase):
+    ITEMS = 60000 if SANITIZER else 300000
+
+    def fill(self, wire, generation, count):
+        for start in range(0, count, 2000):
+            wire.send(b"".join(b"set g%d-%d 0 0 5 noreply\r\nhello\r\n" % (generation, i)
+                               for i in range(start, min(start + 2000, count))))
+        self.assertEqual(wire.ask("mn"), b"MN\r\n")
+
+    def thread_ticks(self, server):
+        """CPU time of each thread. The busiest after a fill is the worker; others sweep."""
+        ticks = {}
+        for task in os.listdir(f"/proc/{server.process.pid}/task"):
+            with open(f"/proc/{server.process.pid}/task/{task}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+            ticks[task] = int(fields[11]) + int(fields[12])
+        return ticks
+
+    def test_the_fourth_flush_in_a_row_costs_what_the_first_costs(self):
+        with Server("-m", "256", "-t", "1") as server, server.connect() as wire:
+            self.fill(wire, 0, self.ITEMS)
+            ticks = self.thread_ticks(server)
+            worker = max(ticks, key=ticks.get)
+            costs = []
+            for number in range(6):
+                wire.ask(f"set g{number}-new 0 0 1\r\nx")
+                before = self.thread_ticks(server)[worker]
+                self.assertEqual(wire.ask("flush_all"), b"OK\r\n")
+                costs.append(self.thread_ticks(server)[worker] - before)
+                for i in range(0, self.ITEMS, self.ITEMS // 7):
+                    self.assertEqual(wire.ask(f"get g0-{i}"), b"END\r\n")
+                self.assertEqual(wire.ask(f"get g{number}-new"), b"END\r\n")
+            self.assertLessEqual(max(costs[1:]), 5 * costs[0] + 4, f"ticks for each: {costs}")
+            self.assertTrue(wait_for(lambda: read_stats(wire)["curr_items"] == "0"))
+            server.check_alive()
+
+    def test_what_is_stored_between_flushes_stays_and_what_was_before_is_gone(self):
+        with Server("-m", "64") as server, server.connect() as wire:
+            for generation in range(8):
+                self.fill(wire, generation, 5000)
+                for i in range(0, 5000, 501):
+                    self.assertEqual(wire.ask(f"get g{generation}-{i}", b"END\r\n"),
+                                     b"VALUE g%d-%d 0 5\r\nhello\r\nEND\r\n" % (generation, i))
+                self.assertEqual(wire.ask("flush_all"), b"OK\r\n")
+                self.assertEqual(wire.ask("set kept 0 0 1\r\nx"), b"STORED\r\n")
+                for i in range(0, 5000, 501):
+                    self.assertEqual(wire.ask(f"get g{generation}-{i}"), b"END\r\n")
+                self.assertEqual(wire.ask("get kept", b"END\r\n"),
+                                 b"VALUE kept 0 1\r\nx\r\nEND\r\n")
+                self.assertTrue(wait_for(lambda: read_stats(wire)["curr_items"] == "1"))
+
+    def test_many_flushes_in_one_message_leave_the_last_items(self):
+        with Server("-m", "64") as server, server.connect() as wire:
+            wire.send(b"".join(b"set k%d 0 0 1\r\nx\r\nflush_all\r\n" % i for i in range(50))
+                      + b"set last 0 0 1\r\nx\r\nget k49 last\r\n")
+            want = b"STORED\r\nOK\r\n" * 50 + b"STORED\r\nVALUE last 0 1\r\nx\r\nEND\r\n"
+            self.assertEqual(wire.read(len(want)), want)
+            self.assertTrue(wait_for(lambda: read_stats(wire)["curr_items"] == "1"))
+
+
+class Stopping(unittest.TestCase):
+    def test_kill_term_among_pipelines_large_values_and_slow_readers_exits_0(self):
+        with Server("-m", "256") as server:
+            with server.connect() as wire:
+                for i in range(20):
+                    wire.send(b"set big-%d 0 0 900000\r\n" % i + b"b" * 900000 + b"\r\n")
+                    self.assertEqual(wire.line(), b"STORED\r\n")
+            ask = b"".join(b"get big-%d\r\n" % (i % 20) for i in range(60)) * 10
+            slow = [server.connect(receive_buffer=4096) for _ in range(20)]
+            halves = [server.connect() for _ in range(20)]
+            for wire in slow:
+                wire.offer(ask)
+            for wire in halves:
+                wire.offer(b"set half 0 0 1000000\r\n" + b"h" * 500000)
+            running = threading.Semaphore(0)
+
+            def busy():
+                try:
+                    with server.connect() as wire:
+                        for number in range(1000000):
+                            wire.send(b"get big-%d\r\n" % (number % 20) * 5 + b"mn\r\n" * 60)
+                            if not wire.read(5 * 900000).strip():
+                                return
+                            wire.until(b"MN\r\n" * 60)
+                            if number == 1:
+                                running.release()
+                except OSError:
+                    return
+            threads = [threading.Thread(target=busy) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for _ in threads:
+                self.assertTrue(running.acquire(timeout=PATIENCE_S))
+            code = server.stop()
+            server.kill()
+            for thread in threads:
+                thread.join()
+            for wire in slow + halves:
+                wire.close()
+            self.assertEqual(code, 0)
+
+
+class UnixSockets(unittest.TestCase):
+    def serve(self, path):
+        server = Server("-s", path, listen=None)
+        server.address = path
+        return server
+
+    def test_a_second_server_leaves_a_live_socket_alone(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "socket")
+            with self.serve(path) as first, first.connect() as wire:
+                self.assertEqual(wire.ask("set k 0 0 1\r\nx"), b"STORED\r\n")
+                try:
+                    code, text = run_once(*AS_USER, "-s", path, timeout=10)
+                except subprocess.TimeoutExpired:
+                    self.fail("a second server took over the socket of the first")
+                self.assertNotEqual(code, 0)
+                self.assertIn(path, text)
+                self.assertRegex(text, "in use|another server")
+                # New clients of the path still come to the first.
+                with first.connect() as other:
+                    self.assertEqual(other.ask("get k", b"END\r\n"),
+                                     b"VALUE k 0 1\r\nx\r\nEND\r\n")
+                first.check_alive()
+            self.assertFalse(os.path.exists(path))
+
+    def test_a_server_that_stops_leaves_the_socket_of_another(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "socket")
+            with self.serve(path) as first:
+                os.unlink(path)  # as an impatient administrator does
+                with self.serve(path) as second:
+                    self.assertEqual(first.stop(), 0)
+                    self.assertTrue(os.path.exists(path), "the first took the second's socket")
+                    second.check_alive()
+
+    def test_what_is_no_socket_is_not_removed(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "precious")
+            with open(path, "w") as file:
+                file.write("data")
+            code, text = run_once(*AS_USER, "-s", path)
+            self.assertNotEqual(code, 0)
+            self.assertIn(path, text)
+            with open(path) as file:
+                self.assertEqual(file.read(), "data")
+
+
+@unittest.skipIf(IS_MEMCACHED, "kbfcached's own")
+class StartUp(unittest.TestCase):
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
+    def test_a_daemon_for_a_user_that_does_not_exist_says_so_and_fails(self):
+        code, text = run_once("-d", "-u", "nosuch", "-l", "127.0.0.1", "-p", free_port())
+        self.assertNotEqual(code, 0)
+        self.assertIn("nosuch", text)
+
+    def test_a_daemon_that_cannot_listen_says_so_and_fails(self):
+        with Server() as server:
+            code, text = run_once(*AS_USER, "-d", "-l", "127.0.0.1", "-p", server.port)
+            self.assertNotEqual(code, 0)
+            self.assertIn(str(server.port), text)
+
+    def test_items_larger_than_the_buffers_take_are_refused_at_the_start(self):
+        port = free_port()
+        process = subprocess.Popen(
+            [BINARY, *AS_USER, "-l", "127.0.0.1", "-p", str(port), "-I", "200m", "-m", "1024"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            preexec_fn=die_with_parent)
+        try:
+            text, _ = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            self.fail("-I 200m -m 1024 starts, though such items cannot be received")
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(text, r"-I|max-item-size")
+        self.assertRegex(text, r"\d+ ?(m\b|MB|MiB)")
+
+    def test_items_of_29_mb_are_served_with_i_30m(self):
+        with Server("-I", "30m", "-m", "1024") as server, server.connect() as wire:
+            for seed in range(3):
+                value = random.Random(seed).randbytes(29 << 20)
+                wire.send(b"set big 0 0 %d\r\n" % len(value) + value + b"\r\n")
+                self.assertEqual(wire.line(), b"STORED\r\n")
+                wire.send(b"get big\r\n")
+                self.assertEqual(wire.line(), b"VALUE big 0 %d\r\n" % len(value))
+                want = value + b"\r\nEND\r\n"
+                self.assertEqual(wire.read(len(want)) == want, True)
+
+    def test_too_many_slabs_are_refused_before_memory_is_taken(self):
+        def limited():
+            die_with_parent()
+            if not SANITIZER:  # so that a failure of this test does not fill the machine
+                resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+        process = subprocess.Popen(
+            [BINARY, *AS_USER, "-l", "127.0.0.1", "-p", str(free_port()), "--slabs", "65536",
+             "-m", "64"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, preexec_fn=limited)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertNotEqual(process.returncode, 0)
+        if not SANITIZER:
+            self.assertLess(usage.ru_maxrss, 256 * 1024, "KiB")
+
+
+# ---- 7. without evictions ------------------------------------------------------------------------
+
+
+class WithoutEvictions(unittest.TestCase):
+    """-M on a full server: what is said happened, and what is refused leaves nothing behind."""
+
+    VALUES = [b"value-%02d-" % i + b"v" * 40 for i in range(50)]
+
+    def fill(self, wire):
+        """Sets until one is refused and a while on; gives the keys that were stored."""
+        stored, refused, i = [], 0, 0
+        while refused < 2000 and i < 2000000:
+            batch = range(i, i + 500)
+            wire.send(b"".join(b"set key-%d 0 0 49\r\n%s\r\n" % (k, self.VALUES[k % 50])
+                               for k in batch))
+            for k in batch:
+                answer = wire.line()
+                if answer == b"STORED\r\n":
+                    stored.append(k)
+                else:
+                    self.assertEqual(answer, b"SERVER_ERROR out of memory storing object\r\n")
+                    refused += 1
+            i += 500
+        self.assertGreater(refused, 0)
+        return stored
+
+    def test_what_is_touched_into_the_past_is_gone(self):
+        with Server("-m", "8", "-M") as server, server.connect() as wire:
+            stored = self.fill(wire)
+            chosen = stored if len(stored) < 30000 else stored[::len(stored) // 30000]
+            stayed = []
+            for k in chosen:
+                wire.send(b"touch key-%d -1\r\nget key-%d\r\n" % (k, k))
+                touched = wire.line()
+                self.assertRegex(touched, rb"\A(TOUCHED|NOT_FOUND|SERVER_ERROR .*)\r\n\Z")
+                found = wire.until(b"END\r\n")
+                if touched == b"TOUCHED\r\n" and found != b"END\r\n":
+                    stayed.append(k)
+            self.assertEqual(len(stayed), 0, f"of {len(chosen)} stayed, such as {stayed[:5]}")
+
+    def refuse(self, server):
+        """Answers of get after sets of stored keys that were refused."""
+        with server.connect() as wire:
+            for i in range(5):
+                wire.send(b"set old-%d 0 0 10000\r\n%s\r\n" % (i, b"%010d" % i * 1000))
+                self.assertEqual(wire.line(), b"STORED\r\n")
+            for size in (500000, 100000, 10000, 1000, 100):
+                value, answer, i = b"f" * size, b"STORED\r\n", 0
+                while answer == b"STORED\r\n" and i < 200000:
+                    # Each its own value, so that nothing is shared.
+                    wire.send(b"set fill-%d-%d 0 0 %d\r\n%010d%s\r\n" % (
+                        size, i, size, i, value[10:]))
+                    answer, i = wire.line(), i + 1
+                self.assertEqual(answer, b"SERVER_ERROR out of memory storing object\r\n")
+            answers = []
+            for i in range(5):
+                wire.send(b"get old-%d\r\n" % i)
+                if wire.until(b"END\r\n") == b"END\r\n":
+                    continue
+                wire.send(b"set old-%d 0 0 400000\r\n%s\r\n" % (i, b"n" * 400000))
+                if wire.line() == b"SERVER_ERROR out of memory storing object\r\n":
+                    wire.send(b"get old-%d\r\n" % i)
+                    answers.append(wire.until(b"END\r\n")[:40])
+            return answers
+
+    def test_a_refused_set_leaves_no_old_value(self):
+        with Server("-m", "8", "-M") as server:
+            answers = self.refuse(server)
+            self.assertTrue(answers, "no set of a stored key was refused")
+            self.assertEqual(answers, [b"END\r\n"] * len(answers))
+
+    @unittest.skipUnless(os.path.exists(MEMCACHED), "memcached is not installed")
+    def test_memcached_removes_the_old_value_as_well(self):
+        with Server("-m", "8", "-M", binary=MEMCACHED) as server:
+            answers = self.refuse(server)
+            self.assertEqual(answers, [b"END\r\n"] * len(answers))
+            self.assertTrue(answers, "no set of a stored key was refused")
+
+    def test_a_refused_append_leaves_the_old_value(self):
+        with Server("-m", "8", "-M") as server, server.connect() as wire:
+            self.assertEqual(wire.ask("set small 0 0 5\r\nsmall"), b"STORED\r\n")
+            stored = self.fill(wire)
+            wire.send(b"append small 0 0 900000\r\n%s\r\n" % (b"a" * 900000))
+            answer = wire.line()
+            self.assertRegex(answer, rb"\A(STORED|SERVER_ERROR out of memory.*)\r\n\Z")
+            if answer != b"STORED\r\n":
+                self.assertIn(wire.ask("get small", b"END\r\n"),
+                              (b"VALUE small 0 5\r\nsmall\r\nEND\r\n", b"END\r\n"))
 
 
 if __name__ == "__main__":
