@@ -612,7 +612,7 @@ class UnixSockets(unittest.TestCase):
             with self.serve(path) as first, first.connect() as wire:
                 self.assertEqual(wire.ask("set k 0 0 1\r\nx"), b"STORED\r\n")
                 try:
-                    code, text = run_once(*AS_USER, "-s", path, timeout=10)
+                    code, text = run_once(*AS_USER, "-s", path)
                 except subprocess.TimeoutExpired:
                     self.fail("a second server took over the socket of the first")
                 self.assertNotEqual(code, 0)
@@ -668,7 +668,7 @@ class StartUp(unittest.TestCase):
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             preexec_fn=die_with_parent)
         try:
-            text, _ = process.communicate(timeout=10)
+            text, _ = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

@@ -14,7 +14,20 @@ import time
 import unittest
 
 from binary import HEADER, OPCODES, RESPONSE, frame
-from server import IS_MEMCACHED, SANITIZER, SOAK, Server, raise_file_limit, read_stats
+from server import IS_MEMCACHED, SANITIZER, SOAK, Server, raise_file_limit, read_stats, wait_for
+
+# Statuses of the binary protocol.
+TOO_LARGE, INVALID, UNKNOWN = 0x03, 0x04, 0x81
+OPAQUE, NOOP_OPAQUE = 0x01020304, 0x0a0b0c0d
+ALL_OPCODES = sorted(set(OPCODES.values()) | {0x1b, 0x40, 0xff})
+
+# Everything that a line of a text or meta answer may be.
+LINE = re.compile(
+    rb"ERROR|ERROR: shutdown not enabled|(CLIENT|SERVER)_ERROR [ -~]+|STORED|NOT_STORED|EXISTS|"
+    rb"NOT_FOUND|DELETED|TOUCHED|OK|END|RESET|VERSION [ -~]+|STAT [ -~]+|PREFIX [ -~]+|"
+    rb"VALUE [ -~]+|ITEM [ -~]+|key=[ -~]+|\d+|BUSY [ -~]+|BADCLASS [ -~]+|NOSPARE [ -~]+|"
+    rb"MN|(EN|HD|NF|NS|EX)( [ -~]+)?|ME [ -~]+|VA [ -~]+|NOTFOUND|SAME [ -~]+|"
+    rb"MEMLIMIT_TOO_SMALL [ -~]+")
 
 TEXT_COMMANDS = (
     "get gets gat gats set add replace append prepend cas incr decr touch delete flush_all version "
@@ -63,39 +76,111 @@ class HostileBinary(WithServer):
             self.assertLessEqual(at, len(answer), (context, "half a frame"))
             yield head
 
+    def ask(self, request, context, half_close=False):
+        """What comes to a request and a NOOP behind it. half_close: and then nothing more.
+
+        Gives the status of each frame that answers the request, and True when the NOOP is answered
+        (in step, as the last frame), False when the server has closed by itself before.
+        """
+        opcode = request[1]
+        with self.server.connect() as wire:
+            try:
+                wire.send(request + frame("noop", opaque=NOOP_OPAQUE))
+                if half_close:
+                    wire.socket.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # it has closed already
+            statuses = []
+            while True:
+                head = wire.read(HEADER.size)
+                if not head:
+                    return statuses, False
+                self.assertEqual(len(head), HEADER.size, (context, "half a frame"))
+                head = HEADER.unpack(head)
+                self.assertEqual(head[0], RESPONSE, (context, head))
+                self.assertLessEqual(head[2] + head[3], head[6], context)
+                self.assertEqual(len(wire.read(head[6])), head[6], (context, "half a frame"))
+                if head[7] == NOOP_OPAQUE:
+                    self.assertEqual((head[1], head[5]), (OPCODES["noop"], 0), context)
+                    return statuses, True
+                self.assertEqual((head[1], head[7]), (opcode, OPAQUE), context)
+                statuses.append(head[5])
+
+    def assert_refused(self, answer, statuses, context):
+        """One error frame of this kind, and the server closes. memcached may close without."""
+        if not IS_MEMCACHED or answer[0]:
+            self.assertEqual(len(answer[0]), 1, (context, answer))
+            self.assertIn(answer[0][0], statuses, context)
+        self.assertFalse(answer[1], (context, "goes on though its place in the stream is lost"))
+
     def test_cve_2011_4971_and_229cf41be_body_longer_than_an_int(self):
-        for opcode in sorted(set(OPCODES.values()) | {0x1b, 0x40, 0xff}):
+        for opcode in ALL_OPCODES:
             for body_len in (0x7fffffff, 0x80000000, 0xffffffff):
                 for key_len, extras_len in ((0, 0), (3, 0), (3, 8), (3, 20)):
-                    context = (opcode, hex(body_len), key_len, extras_len)
-                    data = frame(opcode, key_len=key_len, extras_len=extras_len, body_len=body_len)
-                    answer = until_closed(self.server, data + b"abc" * 20)
-                    for head in self.frames(answer, context):
-                        # An unknown opcode may be answered before its body is looked at.
-                        self.assertNotEqual(head[5], 0, context)
+                    context = (hex(opcode), hex(body_len), key_len, extras_len)
+                    data = frame(opcode, key_len=key_len, extras_len=extras_len,
+                                 body_len=body_len, opaque=OPAQUE)
+                    # A body that an int can count may be skipped, and the NOOP is part of it. What
+                    # is longer closes the connection at once.
+                    answer = self.ask(data + b"abc" * 20, context, body_len <= 0x7fffffff)
+                    # Never success, and never silence.
+                    self.assert_refused(answer, (INVALID, TOO_LARGE, UNKNOWN), context)
 
-    def test_cve_2016_8704_8705_8706_cve_2020_10931_lengths_that_do_not_add_up(self):
-        count = 0
-        for opcode in sorted(set(OPCODES.values()) | {0x1b, 0x40, 0xff}):
+    def check_grid(self, opcodes):
+        """All lengths that do and do not add up; gives how often the server stayed in step."""
+        in_step = 0
+        for opcode in opcodes:
             for key_len in (0, 1, 250, 251, 0xffff):
                 for extras_len in (0, 1, 4, 8, 20, 21, 255):
                     fitting = key_len + extras_len
                     for body_len in {0, 1, max(0, fitting - 1), fitting, fitting + 1}:
-                        data = frame(opcode, key_len=key_len, extras_len=extras_len,
-                                     body_len=body_len)
-                        answer = until_closed(self.server, data + b"a" * min(body_len, 600))
                         context = (hex(opcode), key_len, extras_len, body_len)
-                        heads = list(self.frames(answer, context))
+                        data = frame(opcode, key_len=key_len, extras_len=extras_len,
+                                     body_len=body_len, opaque=OPAQUE) + b"a" * body_len
+                        answer = self.ask(data, context)
                         if body_len < fitting:
-                            self.assertTrue(all(h[5] != 0 for h in heads), context)
-                        count += 1
-        self.assertGreater(count, 5000)
+                            self.assert_refused(answer, (INVALID, UNKNOWN), context)
+                        elif answer[1]:
+                            in_step += 1
+                        elif opcode == OPCODES["quit"] and fitting == body_len == 0:
+                            self.assertEqual(answer[0], [0])
+                        elif opcode == OPCODES["quitq"] and fitting == body_len == 0:
+                            self.assertEqual(answer[0], [])
+                        else:
+                            self.assert_refused(answer, (INVALID, UNKNOWN), context)
+        return in_step
+
+    def test_cve_2016_8704_8705_lengths_that_do_not_add_up(self):
+        # Each opcode has lengths that are right, and then the connection goes on.
+        self.assertGreaterEqual(self.check_grid(ALL_OPCODES), 2 * len(ALL_OPCODES))
+
+    def test_cve_2016_8706_sasl_with_lengths_that_do_not_add_up(self):
+        self.assertGreater(self.check_grid((0x20, 0x21, 0x22)), 3)
+        for opcode in (0x20, 0x21, 0x22):
+            for key in (b"", b"PLAIN", b"k" * 250):
+                for value in (b"", b"\0user\0password", b"v" * 1000):
+                    if opcode == 0x20 and (key or value):
+                        continue
+                    request = frame(opcode, key, b"", value, opaque=OPAQUE)
+                    statuses, in_step = self.ask(request, (opcode, key, value))
+                    if key or opcode == 0x20:
+                        self.assertEqual((statuses, in_step), ([UNKNOWN], True))
 
     def test_cve_2020_10931_every_length_of_extras(self):
-        for opcode in sorted(OPCODES.values()):
+        right = {"set": (8,), "add": (8,), "replace": (8,), "increment": (20,),
+                 "decrement": (20,), "touch": (4,), "gat": (4,), "gatk": (4,), "get": (0,),
+                 "getk": (0,), "delete": (0,), "append": (0,), "prepend": (0,), "stat": (0,)}
+        right.update({name + "q": lengths for name, lengths in right.items()})
+        for name, opcode in OPCODES.items():
+            if name.startswith(("sasl", "r")) and name != "replace" and name != "replaceq":
+                continue  # unknown, whatever the lengths: the grid above has them
             for extras_len in range(256):
-                data = frame(opcode, b"k", b"\0" * extras_len)
-                list(self.frames(until_closed(self.server, data), (opcode, extras_len)))
+                context = (name, extras_len)
+                answer = self.ask(frame(opcode, b"k", b"\0" * extras_len, opaque=OPAQUE), context)
+                if extras_len in right.get(name, ()):
+                    self.assertTrue(answer[1], context)
+                else:
+                    self.assert_refused(answer, (INVALID, UNKNOWN), context)
 
     def test_e3b7d33ce_pipelined_reads_of_one_key_by_a_client_that_never_reads(self):
         until_closed(self.server, frame("set", b"k", bytes(8), b"v" * 1000))
@@ -115,6 +200,14 @@ class HostileText(WithServer):
         answer = wire.until(end)
         self.assertTrue(answer.endswith(end), answer[-200:])
         return answer
+
+    def assert_lines(self, answer, context):
+        """Nothing but whole lines that the protocol has, or pieces of the value `hi`."""
+        lines = answer.split(b"\r\n")
+        self.assertEqual(lines.pop(), b"", (context, answer[-200:]))
+        for line in lines:
+            if not LINE.fullmatch(line) and line not in (b"hi", b"x", b""):
+                self.fail(f"{context}: {line[:200]!r}")
 
     def test_cve_2018_1000127_one_key_many_times_for_a_client_that_never_reads(self):
         with self.server.connect() as wire:
@@ -147,7 +240,11 @@ class HostileText(WithServer):
                     continue  # these would be obeyed
                 for count in range(10):
                     line = " ".join([command] + [word] * count).encode()
-                    until_closed(self.server, line + b"\r\n" + b"x\r\n" * 3)
+                    # Enough lines for the longest value that this may announce.
+                    answer = until_closed(self.server, line + b"\r\n" + b"x\r\n" * 40)
+                    self.assert_lines(answer, line)
+                    if command != "quit" and not (command == "shutdown" and IS_MEMCACHED):
+                        self.assertTrue(answer, line)
             self.server.check_alive()
 
     def test_cve_2020_22570_every_meta_flag_with_nothing_much_and_nonsense(self):
@@ -161,7 +258,11 @@ class HostileText(WithServer):
                     for value in values:
                         wire.send(f"{verb} {flag}{value}\r\n".encode() + data)
                         count += 1
-                        self.in_sync(wire, count)
+                        answer = self.in_sync(wire, count)
+                        self.assert_lines(answer, (verb, flag, value))
+                        # Only q may silence an answer.
+                        if flag != "q":
+                            self.assertGreater(answer.count(b"\r\n"), 1, (verb, flag, value))
 
     def test_cve_2023_46852_and_46853_runs_of_spaces_and_all_line_ends(self):
         with self.server.connect() as wire:
@@ -173,11 +274,19 @@ class HostileText(WithServer):
                     answer = until_closed(self.server, line % (b" " * spaces) + end)
                     self.assertRegex(answer, rb"(?s)\A((VALUE .*)?END\r\n|ERROR\r\n|"
                                              rb"(CLIENT|SERVER)_ERROR [^\r]*\r\n)*\Z")
+                    # A whole line is answered; a set waits for its value.
+                    if end != b"\r" and line[:3] != b"set":
+                        self.assertTrue(answer, (line, spaces, end))
+                    if end != b"\r" and 0 < spaces <= 1000 and line == b"get%sk":
+                        self.assertEqual(answer, b"VALUE k 0 1\r\nx\r\nEND\r\n", spaces)
 
     def test_d4fd459d6_e8364b58b_af05c9302_lines_of_nothing(self):
         for data in (b" " * 100 + b"\r\n", b" " * 100, b" " * 5000, b"\r\n" * 1000, b"\n" * 1000,
                      b"\r" * 3000, b"\0" * 3000, b"\xff" * 3000, b" \r\n" * 500):
-            until_closed(self.server, data)
+            answer = until_closed(self.server, data)
+            self.assertRegex(answer, rb"\A(ERROR\r\n|CLIENT_ERROR [ -~]+\r\n)*\Z", data[:20])
+            if b"\n" in data:
+                self.assertEqual(answer, b"ERROR\r\n" * data.count(b"\n"), data[:20])
             self.server.check_alive()
 
     def test_a_line_without_end_is_given_up(self):
@@ -190,14 +299,33 @@ class HostileText(WithServer):
                 # It may say why; then it closes.
                 self.assertRegex(wire.rest(), rb"\A((CLIENT_|SERVER_)?ERROR[^\r]*\r\n)?\Z")
 
-    @unittest.skipIf(IS_MEMCACHED, "memcached takes a get of any length")
-    def test_a_multiget_longer_than_a_megabyte_is_refused(self):
+    def test_a_multiget_longer_than_a_megabyte_is_served(self):
+        line = b"get" + b" key" * 600000 + b"\r\nmn\r\n"
         with self.server.connect() as wire:
-            try:
-                wire.send(b"get" + b" key" * 600000)
-            except OSError:
-                pass
-            self.assertIn(b"CLIENT_ERROR line too long\r\n", wire.rest())
+            self.assertEqual(wire.ask("set key 0 0 1\r\nx"), b"STORED\r\n")
+            want = b"VALUE key 0 1\r\nx\r\n" * 600000 + b"END\r\nMN\r\n"
+            got = wire.exchange([line], len(want))
+            self.assertEqual(len(got), len(want), got[:100])
+            self.assertEqual(got == want, True)
+
+    def test_32ea7d8b5_failed_sets_while_somebody_watches(self):
+        with self.server.connect() as watcher, self.server.connect() as wire:
+            watcher.send(b"watch mutations\r\n")
+            if not IS_MEMCACHED:  # there is no watch yet, and that is said
+                self.assertEqual(watcher.line(), b"CLIENT_ERROR watch commands not allowed\r\n")
+            for request, answer in (
+                    (b"set w 0 0 2000000\r\n" + b"v" * 2000000,
+                     b"SERVER_ERROR object too large for cache\r\n"),
+                    (b"set w 0 0 -1", b"CLIENT_ERROR bad command line format\r\n"),
+                    (b"set w 0 0 1\r\nxy", b"CLIENT_ERROR bad data chunk\r\n"),
+                    (b"replace none 0 0 1\r\nx", b"NOT_STORED\r\n"),
+                    (b"cas none 0 0 1 5\r\nx", b"NOT_FOUND\r\n"),
+                    (b"append none 0 0 1\r\nx", b"NOT_STORED\r\n")):
+                wire.exchange([request + b"\r\n"], 0)
+                self.assertEqual(wire.line(), answer, request[:40])
+                self.in_sync(wire, 1)
+            if not IS_MEMCACHED:
+                self.assertEqual(watcher.ask("mn"), b"MN\r\n")
 
     def test_7eeac6e9a_streaming_replies_that_nobody_reads(self):
         with self.server.connect() as wire:
@@ -343,31 +471,36 @@ class Connections(unittest.TestCase):
 
     def settles(self, server):
         """When connections have gone, new ones are welcome; the server may need a moment to see."""
-        for _ in range(1000):
+        def welcome():
             with server.connect() as wire:
                 try:
-                    if wire.ask("mn") == b"MN\r\n":
-                        return
+                    return wire.ask("mn") == b"MN\r\n"
                 except OSError:
-                    pass
-        self.fail("closed connections are still counted")
+                    return False
+        self.assertTrue(wait_for(welcome), "closed connections are still counted")
 
     def test_idle_timeout_closes_who_says_nothing(self):
-        with Server("-o", "idle_timeout=1") as server:
-            with server.connect() as silent, server.connect() as talking:
-                self.assertEqual(silent.ask("mn"), b"MN\r\n")
-                silent.socket.setblocking(False)
-                closed = False
-                for _ in range(600):
-                    self.assertEqual(talking.ask("mn"), b"MN\r\n")
-                    try:
-                        closed = silent.socket.recv(1) == b""
-                    except BlockingIOError:
-                        pass
-                    if closed:
-                        break
-                    time.sleep(0.02)
-                self.assertTrue(closed)
+        with Server("-o", "idle_timeout=1") as server, server.connect() as silent:
+            self.assertEqual(silent.ask("mn"), b"MN\r\n")
+            talking, spoke = server.connect(), time.monotonic()
+
+            def closed():
+                nonlocal talking, spoke
+                # On a busy machine this client itself may have been silent for too long.
+                late = time.monotonic() - spoke > 0.9
+                try:
+                    answer = talking.ask("mn")
+                except OSError:
+                    answer = b""
+                if answer != b"MN\r\n" and (late or time.monotonic() - spoke > 0.9):
+                    talking.close()
+                    talking = server.connect()
+                else:
+                    self.assertEqual(answer, b"MN\r\n")
+                spoke = time.monotonic()
+                return bool(select.select([silent.socket], [], [], 0)[0]) and silent.closed()
+            self.assertTrue(wait_for(closed))
+            talking.close()
             server.check_alive()
             self.assertEqual(server.stats("settings")["idle_timeout"], "1")
 

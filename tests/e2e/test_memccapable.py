@@ -64,7 +64,7 @@ class Tools(unittest.TestCase):
             self.skipTest("memcached-tool is not installed")
         with self.server.connect() as wire:
             self.assertEqual(wire.ask("set shown 0 0 5\r\nvalue"), b"STORED\r\n")
-        return self.run_tool(MEMCACHED_TOOL, f"127.0.0.1:{self.server.port}", mode, timeout=20)
+        return self.run_tool(MEMCACHED_TOOL, f"127.0.0.1:{self.server.port}", mode)
 
     def test_memcached_tool_display(self):
         text = self.tool("display")

@@ -73,8 +73,14 @@ class Listening(unittest.TestCase):
             server = Server("-s", path, listen=None)
             server.address = path
             with server:
-                conns = server.stats("conns")
-                self.assertIn("unix:" + path, [v for k, v in conns.items() if "addr" in k])
+                with server.connect() as other:
+                    self.assertEqual(other.ask("mn"), b"MN\r\n")
+                    conns = server.stats("conns")
+                # The whole path, and nothing behind it; a client's end has no name in memcached.
+                addresses = [v for k, v in conns.items() if "addr" in k]
+                self.assertIn("unix:" + path, addresses)
+                for address in addresses:
+                    self.assertIn(address, ("unix:" + path, "?:<AF 0>"), conns)
                 server.check_alive()
 
     def test_several_addresses_in_one_option_and_in_many(self):
@@ -367,7 +373,7 @@ class Ours(unittest.TestCase):
         with Server("-U", "0") as server:
             server.check_alive()
 
-    def test_config_file_in_the_form_of_memcached_conf(self):
+    def test_cve_2021_37519_config_file_in_the_form_of_memcached_conf(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             # Comments, a word that is no option, and no line end at the end (CVE-2021-37519).
             file.write("# comment\n\n-m 100\n-c 500\nlogfile /var/log/x\n  -t 2\n"

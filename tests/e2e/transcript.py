@@ -11,7 +11,7 @@ A transcript is a list of lines, each for one thing:
   +++ counter n     since the last sent line this counter of `stats` has moved by n
   !!! options -F            for the whole transcript: the server's command line
   !!! memcached-drops: why  memcached itself cannot play this with all requests at once
-  !!! sleep 1.5             seconds
+  !!! gone key              goes on when this key has expired
   !!! closed                the server must close here, and say nothing before
   # text            says why
 
@@ -22,11 +22,10 @@ the line means that no CR LF follows.
 import os
 import random
 import re
-import time
 import unittest
 
 from binary import REQUEST, RESPONSE, frame
-from server import IS_MEMCACHED, PATIENCE_S, STILL, Server, read_stats
+from server import IS_MEMCACHED, PATIENCE_S, STILL, Server, read_stats, wait_for
 
 WIRE_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "wire")
 
@@ -36,7 +35,7 @@ class Mismatch(AssertionError):
 
 
 class Step:
-    """One line of a transcript. kind: scene, send, expect, match, counter, sleep, closed, drops."""
+    """One line of a transcript. kind: scene, send, expect, match, counter, gone, closed, drops."""
 
     def __init__(self, kind, number, data):
         self.kind = kind
@@ -104,8 +103,8 @@ def parse(path):
                 word, *rest = text.split()
                 if word == "options":
                     options += rest
-                elif word == "sleep":
-                    steps.append(Step("sleep", number, float(rest[0])))
+                elif word == "gone":
+                    steps.append(Step("gone", number, rest[0]))
                 elif word == "closed":
                     steps.append(Step("closed", number, None))
                 elif word == "memcached-drops:":
@@ -231,8 +230,9 @@ class Player:
         if moved != delta:
             self.fail(step, f"{name} moved by {moved}, want {delta}")
 
-    def on_sleep(self, step):
-        time.sleep(step.data)
+    def on_gone(self, step):
+        if not wait_for(lambda: self.watcher.ask("get " + step.data, b"END\r\n") == b"END\r\n"):
+            self.fail(step, f"{step.data} does not expire")
 
     def on_closed(self, step):
         if not self.reading(step, self.wire.closed):
@@ -253,7 +253,7 @@ class Player:
 
 
 def sends_together(steps):
-    """The same transcript with the requests of each scene sent at once, up to a sleep or close.
+    """The same transcript with the requests of each scene sent at once, up to a wait or close.
 
     Counters count single exchanges, so they are left out here.
     """
