@@ -1,5 +1,9 @@
 // kbfload: the Facebook workload for any memcached server, with every answer checked. This file
 // reads the command line; tools/kbfload/commands.h has what the commands do, and the exit codes.
+//
+// Short options are those that mean the same to memcached (-c, -t), and -q and -h. What memcached
+// or another load generator understands differently has a long name only: `-p 11311` must not
+// become a pipeline for the server on the default port.
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -8,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -37,6 +42,29 @@ std::string ReadCount(std::string& text) {
   return {};
 }
 const CLI::Validator kCount(ReadCount, "COUNT", "count");
+
+// Short options that are refused, with what to say instead.
+struct Misread {
+  const char* name;
+  const char* instead;
+};
+constexpr Misread kMisread[] = {
+    {"-p", "use HOST:PORT for the server, --pipeline for the pipeline"},
+    {"-s", "use unix:/PATH or HOST:PORT for the server, --seconds for the time"},
+    {"-n", "use --ops for the number of operations, --multiget for the keys in a get"},
+    {"-k", "use --keys for the number of keys"},
+    {"-v", "use --values for the number of values"},
+};
+
+// They take what follows them, so that it is not read as the server.
+void RefuseMisread(CLI::App* app) {
+  for (const Misread& misread : kMisread) {
+    const auto refuse = [misread](const CLI::results_t&) -> bool {
+      throw std::invalid_argument(std::string(misread.name) + " is ambiguous: " + misread.instead);
+    };
+    app->add_option(misread.name, refuse, "")->expected(0, 1)->group("");
+  }
+}
 
 void AddOutput(CLI::App* app, Settings* settings) {
   app->add_option("--json", settings->json_file, "write all results to this file ('-': stdout)")
@@ -72,8 +100,8 @@ void AddLoad(CLI::App* app, Settings* settings, bool lists) {
     option->group("Load")->expected(1, lists ? 100 : 1)->delimiter(',');
   };
   number("-c,--connections", &settings->connections, "connections, over all threads", 100000);
-  number("-p,--pipeline", &settings->pipeline, "requests that are sent at once", 100000);
-  number("-n,--multiget", &settings->multiget, "keys in a get", 10000);
+  number("--pipeline", &settings->pipeline, "requests that are sent at once", 100000);
+  number("--multiget", &settings->multiget, "keys in a get", 10000);
   app->add_option("-t,--threads", settings->load.threads, "threads")
       ->check(CLI::Range(1u, 1024u))
       ->group("Load");
@@ -85,19 +113,28 @@ void AddWorkload(CLI::App* app, Settings* settings) {
     return app->add_option(name, *value, what)->group("Workload");
   };
   add("--seed", &work.seed, "all randomness follows from it");
-  add("-k,--keys", &work.keys, "how many keys there are")->transform(kCount);
+  add("--keys", &work.keys, "how many keys there are")->transform(kCount);
   add("--key-size", &work.key_size, "etc (ETC's distribution), N or A-B bytes");
   add("--value-size", &work.value_size, "etc, tiny (ETC's below 15 bytes), N or A-B bytes");
   add("--value-max", &work.value_bytes_max, "longer values are drawn as this")
       ->transform(kCount)
       ->check(CLI::Range(0u, load::kValueBytesLimit));
-  add("-v,--values", &work.values, "distinct values; 0: every key has its own")->transform(kCount);
+  add("--values", &work.values, "distinct values; 0: every key has its own")->transform(kCount);
   add("--value-zipf", &work.value_zipf, "Zipf exponent of the values' popularity; 0: uniform")
       ->check(CLI::Range(0.0, 10.0));
   add("--generation", &work.generation, "another generation gives every key another value");
   add("--flags", &work.flags, "client flags that are stored, and checked");
   add("--ttl", &settings->ttl_s, "seconds that sets give their keys to live; 0: for ever");
   add("--keys-file", &settings->keys_file, "keys from this file, one a line");
+}
+
+void AddForce(CLI::App* app, Settings* settings) {
+  app->add_flag("--force", settings->force, "fill a server that holds items of others")
+      ->group("Workload");
+}
+
+void AddOps(CLI::App* app, Settings* settings, const char* what) {
+  app->add_option("--ops", settings->ops, what)->transform(kCount)->group("Mix");
 }
 
 void AddMix(CLI::App* app, Settings* settings, std::string* mix) {
@@ -112,18 +149,17 @@ void AddMix(CLI::App* app, Settings* settings, std::string* mix) {
   add("--pass", &settings->mix.pass, "another pass draws other keys by the same rules");
   app->add_flag("--read-through", settings->read_through, "set every key that a get missed")
       ->group("Mix");
-  add("-s,--seconds", &settings->load.seconds, "how long, where --ops or --trace do not end it")
+  add("--seconds", &settings->load.seconds, "how long, where --ops or --trace do not end it")
       ->check(CLI::Range(0.01, 1e6));
   app->add_flag("--fill", settings->fill_first, "store all keys first")->group("Mix");
+  AddForce(app, settings);
   add("--warmup", &settings->warmup_s, "seconds of the same mix that are not counted")
       ->check(CLI::Range(0.0, 1e6));
+  AddOps(app, settings, "end after so many operations");
 }
 
-// What only a single piece of work has: another end than the clock, and a rate.
-void AddEnds(CLI::App* app, Settings* settings) {
-  app->add_option("--ops", settings->ops, "end after so many operations")
-      ->transform(kCount)
-      ->group("Mix");
+// What only a single piece of work has.
+void AddRate(CLI::App* app, Settings* settings) {
   app->add_option("--rate", settings->load.rate,
                   "open loop: requests per second, over all connections")
       ->check(CLI::Range(0.0, 1e9))
@@ -134,7 +170,9 @@ void AddEnds(CLI::App* app, Settings* settings) {
 
 void AddCrush(CLI::App* app, Settings* settings) {
   app->add_option("--config", settings->crush_file, "the file; see the manual")->required();
-  app->add_option("-s,--seconds", settings->load.seconds, "how long")->check(CLI::Range(0.01, 1e6));
+  app->add_option("--seconds", settings->load.seconds, "how long, where --ops does not end it")
+      ->check(CLI::Range(0.01, 1e6));
+  AddOps(app, settings, "end each line after so many operations");
   app->add_option("-t,--threads", settings->load.threads, "threads")->check(CLI::Range(1u, 1024u));
 }
 
@@ -146,6 +184,7 @@ struct Command {
 std::vector<Command> AddCommands(CLI::App* app, Settings* settings, std::string* mix) {
   const auto command = [&](const char* name, const char* what, int servers) {
     CLI::App* const sub = app->add_subcommand(name, what);
+    RefuseMisread(sub);  // first, so that their message comes before that of a missing server
     AddServer(sub, settings, servers);
     AddOutput(sub, settings);
     return sub;
@@ -158,6 +197,7 @@ std::vector<Command> AddCommands(CLI::App* app, Settings* settings, std::string*
   CLI::App* const compare = command("compare", "the same work for two servers in turn", 2);
   CLI::App* const crush = command("crush", "what a file in mc-crusher's form describes", 1);
   AddCrush(crush, settings);
+  AddForce(fill, settings);
   for (CLI::App* const sub : {fill, verify, run, sweep, compare}) {
     AddLoad(sub, settings, sub == sweep);
     AddWorkload(sub, settings);
@@ -166,7 +206,7 @@ std::vector<Command> AddCommands(CLI::App* app, Settings* settings, std::string*
     AddMix(sub, settings, mix);
   }
   for (CLI::App* const sub : {run, compare}) {
-    AddEnds(sub, settings);
+    AddRate(sub, settings);
   }
   compare->add_option("--rounds", settings->rounds, "turns of each server")
       ->check(CLI::Range(1u, 1000u))
@@ -212,12 +252,13 @@ int main(int argc, char** argv) {
   const std::vector<Command> commands = AddCommands(&app, &settings, &mix);
   app.footer(
       "Examples:\n"
-      "  kbfload fill --keys 1M -p 20 && kbfload verify --keys 1M -p 20\n"
+      "  kbfload fill localhost:11211 --keys 1M --pipeline 20\n"
+      "  kbfload verify localhost:11211 --keys 1M --pipeline 20\n"
       "  kbfload run 127.0.0.1:11211 --fill --seconds 10 --json result.json\n"
       "  kbfload compare localhost:11211 localhost:11311 --fill --rounds 5 --seconds 2");
-  CLI11_PARSE(app, argc, argv);
-  StopAtInterrupt();
   try {
+    CLI11_PARSE(app, argc, argv);
+    StopAtInterrupt();
     const int code = Dispatch(commands, &settings, mix);
     // A full disk or a closed pipe must not look like success.
     if (std::fflush(stdout) != 0) {

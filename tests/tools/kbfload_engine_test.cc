@@ -62,6 +62,9 @@ class TextServer {
   std::unordered_map<std::string, std::string> items_;
 };
 
+// A busy machine may keep the server's thread waiting for long; only a stall ends by this.
+constexpr double kPatience_s = 120;
+
 struct World {
   Workload workload;
   Crew crew;
@@ -73,11 +76,11 @@ struct World {
     crew.pipeline = 7;
     crew.workload = &workload;
   }
-  Outcome Fill(const LoadOptions& options = {}) {
+  Outcome Fill(const LoadOptions& options = {.timeout_s = kPatience_s}) {
     crew.sources = WalkKeys(Verb::kSet, 0, 2, StoredKey(workload.keys()));
     return RunLoad({crew}, options, nullptr);
   }
-  Outcome Verify(const LoadOptions& options = {}) {
+  Outcome Verify(const LoadOptions& options = {.timeout_s = kPatience_s}) {
     crew.sources = WalkKeys(Verb::kGet, 0, 1, StoredKey(workload.keys()));
     return RunLoad({crew}, options, nullptr);
   }
@@ -89,7 +92,7 @@ struct World {
 };
 
 // What the outcome says of a server that answers every request like this.
-std::string FailureOf(const FakeServer::Answer& answer, double timeout_s = 5) {
+std::string FailureOf(const FakeServer::Answer& answer, double timeout_s = kPatience_s) {
   const FakeServer server(answer);
   World world(server.address());
   LoadOptions options;
@@ -180,7 +183,7 @@ TEST_SUITE("tools") {
     world.crew.connections = 1;
     world.crew.pipeline = 1;
     world.crew.sources = DrawKeys(world.workload, mix, world.crew.connections);
-    const Tally tally = RunLoad({world.crew}, {}, nullptr).All();
+    const Tally tally = RunLoad({world.crew}, {.timeout_s = kPatience_s}, nullptr).All();
     CHECK(tally.misses == 100);
     CHECK(tally.ops[static_cast<size_t>(Verb::kSet)] == 100);
     CHECK(tally.hits == 2900);
@@ -196,7 +199,7 @@ TEST_SUITE("tools") {
     mix.zipf = 0.9;
     mix.ops = 12000;
     world.crew.sources = DrawKeys(world.workload, mix, world.crew.connections);
-    const Outcome outcome = RunLoad({world.crew}, {}, nullptr);
+    const Outcome outcome = RunLoad({world.crew}, {.timeout_s = kPatience_s}, nullptr);
     const Tally tally = outcome.All();
     CHECK(outcome.failure.empty());
     CHECK(tally.AllOps() == 12000);
@@ -211,6 +214,7 @@ TEST_SUITE("tools") {
     world.crew.connections = 9;
     LoadOptions options;
     options.threads = 3;
+    options.timeout_s = kPatience_s;
     CHECK(world.Fill(options).All().AllOps() == 5000);
     const Outcome outcome = world.Verify(options);
     CHECK(outcome.threads == 3);
@@ -315,6 +319,7 @@ TEST_SUITE("tools") {
     world.crew.sources = DrawKeys(world.workload, mix, world.crew.connections);
     LoadOptions options;
     options.rate = 2000;
+    options.timeout_s = kPatience_s;
     const Histogram latency = RunLoad({world.crew}, options, nullptr).All().AllLatency();
     CHECK(latency.count() == 1000);
     CHECK(latency.CountBetween(100'000'000, Histogram::kLimitNs) > 200);

@@ -119,7 +119,7 @@ TEST_SUITE("tools") {
 
   TEST_CASE("kbfload: a cycle goes round all keys, in order or shuffled") {
     for (const bool shuffled : {false, true}) {
-      const auto source = CycleKeys(Verb::kSet, 100, shuffled)(5);
+      const auto source = CycleKeys(Verb::kSet, 100, shuffled, UINT64_MAX, 1)(5);
       std::vector<int> given(100);
       Task task;
       for (int i = 0; i < 300; ++i) {
@@ -127,6 +127,21 @@ TEST_SUITE("tools") {
         ++given.at(task.key / 2);
       }
       for (const int count : given) CHECK(count == 3);
+    }
+  }
+
+  TEST_CASE("kbfload: a cycle ends after its operations, whatever the connections and requests") {
+    for (const unsigned connections : {1u, 3u, 20u}) {
+      for (const Verb verb : {Verb::kGet, Verb::kSet}) {
+        CAPTURE(connections);
+        size_t all = 0;
+        for (unsigned i = 0; i < connections; ++i) {
+          const auto source = CycleKeys(verb, 7, false, 101, connections)(i);
+          std::array<Task, 10> tasks;
+          while (const size_t count = source->Next(tasks)) all += count;
+        }
+        CHECK(all == 101);
+      }
     }
   }
 

@@ -49,8 +49,7 @@ Address FirstServer(const Settings& settings) { return ParseAddress(settings.ser
 
 int Fill(const Settings& settings) {
   const Session session(settings);
-  const auto whole = static_cast<double>(session.workload().keys());
-  return Report(session, session.Measure("fill", session.FillCrew(FirstServer(settings)), whole));
+  return Report(session, session.Fill(FirstServer(settings), settings.pipeline.front()));
 }
 
 int Verify(const Settings& settings) {
@@ -66,7 +65,7 @@ int Verify(const Settings& settings) {
 int Run(const Settings& settings) {
   const Session session(settings);
   const Address server = FirstServer(settings);
-  if (const std::string failure = session.Prepare(server); !failure.empty()) {
+  if (const std::string failure = session.Prepare({server}); !failure.empty()) {
     return Report(session, Failed("run", server, failure));
   }
   // A limit of seconds holds also where operations are counted: whichever comes first.
@@ -105,11 +104,11 @@ std::vector<Crew> SweepCrews(const Session& session, const Address& server) {
   for (const unsigned connections : settings.connections) {
     for (const unsigned pipeline : settings.pipeline) {
       for (const unsigned multiget : settings.multiget) {
-        Crew crew = session.RunCrew(server);
+        Crew crew = session.NewCrew(server);
         crew.connections = connections;
         crew.pipeline = pipeline;
         crew.multiget = multiget;
-        crews.push_back(crew);
+        crews.push_back(session.RunCrew(std::move(crew)));
       }
     }
   }
@@ -123,13 +122,13 @@ int Sweep(const Settings& settings) {
   const Address server = FirstServer(settings);
   std::vector<Result> results;
   std::vector<JsonObject> cells;
-  const std::string unready = session.Prepare(server);
+  const std::string unready = session.Prepare({server});
   session.PrintHead("sweep", server.Name(), "");
   std::fprintf(session.out(), "\n");
   PrintSweepHead(session.out());
   for (const Crew& crew : SweepCrews(session, server)) {
-    const Result result =
-        unready.empty() ? session.Measure("sweep", crew, 0) : Failed("sweep", server, unready);
+    const Result result = unready.empty() ? session.Measure("sweep", crew, session.RunOps())
+                                          : Failed("sweep", server, unready);
     PrintSweepRow(crew, result, session.out());
     JsonObject cell;
     cell.Put("connections", crew.connections).Put("pipeline", crew.pipeline);
@@ -236,10 +235,8 @@ JsonObject CompareRow(const Rounds& rounds, const Compared& compared, FILE* out)
 Rounds CompareRounds(const Session& session, const std::array<Address, 2>& servers) {
   const Settings& settings = session.settings();
   Rounds rounds;
-  for (size_t which = 0; which < 2; ++which) {
-    const std::string unready = session.Prepare(servers[which]);
-    if (unready.empty()) continue;
-    rounds[which].push_back(Failed("compare", servers[which], unready));
+  if (const std::string unready = session.Prepare({servers[0], servers[1]}); !unready.empty()) {
+    rounds[0].push_back(Failed("compare", servers[0], unready));
     return rounds;
   }
   for (unsigned round = 0; round < settings.rounds; ++round) {

@@ -1,8 +1,9 @@
 // The commands of kbfload, each from settings to an exit code.
 //
-// Exit codes: 0 done; 1 settings that cannot be followed (std::invalid_argument, which main
-// prints); 2 the server refused, died, stalled or answered garbage: what was measured until then is
-// printed and kept; 3 answers were wrong and --strict was given; 130 interrupted.
+// Exit codes: 0 done; 1 settings that cannot be followed, or a fill of a server that holds items of
+// others (std::invalid_argument, which main prints); 2 the server refused, died, stalled or
+// answered garbage: what was measured until then is printed and kept; 3 answers were wrong and
+// --strict was given; 130 interrupted.
 #pragma once
 
 #include <string>
@@ -34,6 +35,7 @@ struct Settings {
   uint32_t ttl_s = 0;
   bool read_through = false;
   bool fill_first = false;
+  bool force = false;  // fill a server that holds items of others
   double warmup_s = 0;
   unsigned rounds = 5;
   std::string keys_file;

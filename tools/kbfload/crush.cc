@@ -150,7 +150,9 @@ int Crush(const Settings& settings) {
     workloads.push_back(std::make_unique<Workload>(line.workload));
     crews.push_back(line.crew);
     crews.back().workload = workloads.back().get();
-    crews.back().sources = CycleKeys(line.verb, line.workload.keys, line.shuffled);
+    crews.back().sources =
+        CycleKeys(line.verb, line.workload.keys, line.shuffled,
+                  settings.ops > 0 ? settings.ops : UINT64_MAX, line.crew.connections);
   }
   Outcome outcome;
   const Result result = session.MeasureAll("crush", crews, settings.load, 0, &outcome);

@@ -13,8 +13,6 @@
 #include <fstream>
 #include <memory>
 
-#include "protocol/client.h"
-
 namespace load {
 namespace {
 
@@ -92,35 +90,6 @@ std::optional<uint64_t> RssOf(const std::string& pid) {
   return std::nullopt;
 }
 
-// Sends `stats`, and reads replies to the end of the list.
-void ReadStats(const Address& address, protocol::Wire wire, double timeout_s, ServerState* state) {
-  const Socket socket = Connect(address, timeout_s);
-  char request[protocol::kFrameBytesMax];
-  const char* const end = protocol::FrameRequest(wire, {.op = protocol::Op::kStats}, request).end;
-  if (send(socket.fd(), request, static_cast<size_t>(end - request), MSG_NOSIGNAL) < 0) {
-    Fail(address, std::string("takes no request: ") + std::strerror(errno));
-  }
-  std::string bytes;
-  for (;;) {
-    protocol::Reply reply;
-    const protocol::ReplyResult result = protocol::ParseReply(wire, bytes, &reply);
-    if (result.status == protocol::ReplyStatus::kBroken) {
-      Fail(address, "answers garbage to 'stats'");
-    }
-    if (result.status == protocol::ReplyStatus::kOk) {
-      if (reply.kind != protocol::ReplyKind::kStat) return;  // the end, or no statistics here
-      state->stats[std::string(reply.key)] = reply.value;
-      bytes.erase(0, result.consumed);
-      continue;
-    }
-    char buffer[16384];
-    if (!WaitFor(socket.fd(), POLLIN, timeout_s)) Fail(address, "does not answer 'stats'");
-    const ssize_t got = recv(socket.fd(), buffer, sizeof buffer, 0);
-    if (got <= 0) Fail(address, "hangs up instead of answering 'stats'");
-    bytes.append(buffer, static_cast<size_t>(got));
-  }
-}
-
 }  // namespace
 
 std::string Address::Name() const {
@@ -167,6 +136,47 @@ Socket Connect(const Address& address, double timeout_s) {
   return socket;
 }
 
+Dialogue::Dialogue(const Address& address, protocol::Wire wire, double timeout_s)
+    : address_(address),
+      wire_(wire == protocol::Wire::kBinary ? wire : protocol::Wire::kText),
+      timeout_s_(timeout_s),
+      socket_(Connect(address, timeout_s)) {}
+
+void Dialogue::Send(protocol::ClientRequest request, std::string_view key, std::string_view value) {
+  request.key_bytes = key.size();
+  request.value_bytes = value.size();
+  std::string out(protocol::kFrameBytesMax + key.size() + value.size(), '\0');
+  const protocol::RequestFrame frame = protocol::FrameRequest(wire_, request, out.data());
+  key.copy(frame.key, key.size());
+  value.copy(frame.value, value.size());
+  what_ = request.op == protocol::Op::kStats ? "'stats'" : "the request for " + std::string(key);
+  // A single request fits into the socket's buffer, so it is sent as a whole or not at all.
+  const auto bytes = static_cast<size_t>(frame.end - out.data());
+  if (send(socket_.fd(), out.data(), bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes)) {
+    Fail(address_, "takes no request: " + std::string(std::strerror(errno)));
+  }
+}
+
+protocol::Reply Dialogue::Receive() {
+  bytes_.erase(0, std::exchange(consumed_, 0));
+  for (;;) {
+    protocol::Reply reply;
+    const protocol::ReplyResult result = protocol::ParseReply(wire_, bytes_, &reply);
+    if (result.status == protocol::ReplyStatus::kBroken) {
+      Fail(address_, "answers garbage to " + what_);
+    }
+    if (result.status == protocol::ReplyStatus::kOk) {
+      consumed_ = result.consumed;
+      return reply;
+    }
+    char buffer[16384];
+    if (!WaitFor(socket_.fd(), POLLIN, timeout_s_)) Fail(address_, "does not answer " + what_);
+    const ssize_t got = recv(socket_.fd(), buffer, sizeof buffer, 0);
+    if (got <= 0) Fail(address_, "hangs up instead of answering " + what_);
+    bytes_.append(buffer, static_cast<size_t>(got));
+  }
+}
+
 std::optional<double> ServerState::Number(const std::string& name) const {
   const auto found = stats.find(name);
   if (found == stats.end()) return std::nullopt;
@@ -196,8 +206,13 @@ std::string ServerState::version() const {
 
 ServerState AskServer(const Address& address, protocol::Wire wire, double timeout_s) {
   ServerState state;
-  ReadStats(address, wire == protocol::Wire::kBinary ? wire : protocol::Wire::kText, timeout_s,
-            &state);
+  Dialogue dialogue(address, wire, timeout_s);
+  dialogue.Send({.op = protocol::Op::kStats}, "", "");
+  for (;;) {
+    const protocol::Reply reply = dialogue.Receive();
+    if (reply.kind != protocol::ReplyKind::kStat) break;  // the end, or no statistics here
+    state.stats[std::string(reply.key)] = reply.value;
+  }
   if (const auto pid = state.stats.find("pid"); pid != state.stats.end() && IsLocal(address)) {
     state.rss_bytes = RssOf(pid->second);
   }

@@ -10,9 +10,10 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
-#include "protocol/request.h"
+#include "protocol/client.h"
 
 namespace load {
 
@@ -53,6 +54,30 @@ class Socket {
 
 // Connected and non-blocking, without Nagle's delay.
 Socket Connect(const Address& address, double timeout_s);
+
+// A blocking conversation of single requests, for what is asked beside the load.
+//
+//   (Send Receive+)*      Receive once per reply: `stats` has many, a get in text has an END
+class Dialogue {
+ public:
+  // Meta is spoken as text: no request here needs it.
+  Dialogue(const Address& address, protocol::Wire wire, double timeout_s);
+
+  // `request` without its sizes; they are taken from key and value.
+  void Send(protocol::ClientRequest request, std::string_view key, std::string_view value);
+  // Its views are good until the next call.
+  protocol::Reply Receive();
+  protocol::Wire wire() const { return wire_; }
+
+ private:
+  Address address_;
+  protocol::Wire wire_;
+  double timeout_s_;
+  Socket socket_;
+  std::string what_;     // the request that is waited for, for messages
+  std::string bytes_;    // received, from the last reply on
+  size_t consumed_ = 0;  // of them: the last reply
+};
 
 // What a server says of itself at one moment.
 struct ServerState {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tools/kbfload/marker.h"
 #include "tools/kbfload/report.h"
 #include "tools/kbfload/trace.h"
 
@@ -60,14 +61,7 @@ Crew Session::NewCrew(const Address& server) const {
   return crew;
 }
 
-Crew Session::FillCrew(const Address& server) const {
-  Crew crew = NewCrew(server);
-  crew.sources = WalkKeys(Verb::kSet, 0, 2, StoredKey(workload_->keys()));
-  return crew;
-}
-
-Crew Session::RunCrew(const Address& server) const {
-  Crew crew = NewCrew(server);
+Crew Session::RunCrew(Crew crew) const {
   crew.read_through = settings_.read_through;
   if (trace_ != nullptr) {
     crew.any_size = true;
@@ -121,26 +115,57 @@ Result Session::Measure(const std::string& command, const Crew& crew, double who
   return MeasureAll(command, {crew}, load, whole_ops, &outcome);
 }
 
-Result Session::FillFirst(const Address& server) const {
-  Crew crew = FillCrew(server);
-  // However the work itself is to be asked for, filling should not take long.
-  crew.pipeline = std::max(crew.pipeline, 20u);
-  LoadOptions load = settings_.load;
-  load.seconds = load.rate = 0;
-  Outcome outcome;
-  return MeasureAll("fill", {crew}, load, static_cast<double>(workload_->keys()), &outcome);
+void Session::RefuseForeignItems(const Address& server) const {
+  if (settings_.force) return;
+  const std::string reason = ReasonNotToFill(server, settings_.wire, settings_.load.timeout_s);
+  if (!reason.empty()) throw std::invalid_argument(reason);
 }
 
-std::string Session::Prepare(const Address& server) const {
-  if (settings_.fill_first) {
-    const Result filled = FillFirst(server);
-    if (!filled.failure.empty()) return filled.failure;
-  }
-  if (settings_.warmup_s > 0 && trace_ == nullptr) {
-    LoadOptions load = settings_.load;
-    load.seconds = settings_.warmup_s;
+Result Session::Fill(const Address& server, unsigned pipeline) const {
+  Crew crew = NewCrew(server);
+  crew.pipeline = pipeline;
+  crew.sources = WalkKeys(Verb::kSet, 0, 2, StoredKey(workload_->keys()));
+  LoadOptions load = settings_.load;
+  load.seconds = load.rate = 0;
+  Result result;
+  result.command = "fill";
+  result.server = server.Name();
+  try {
+    RefuseForeignItems(server);
+    // Before the keys, so that a fill that was cut short can be repeated; and behind them, so that
+    // the marker is not the first item to be evicted.
+    StoreMarker(server, settings_.wire, load.timeout_s);
     Outcome outcome;
-    return MeasureAll("warm up", {WarmupCrew(server)}, load, 0, &outcome).failure;
+    result = MeasureAll("fill", {crew}, load, static_cast<double>(workload_->keys()), &outcome);
+    if (result.failure.empty()) StoreMarker(server, settings_.wire, load.timeout_s);
+  } catch (const ServerError& error) {
+    result.failure = error.what();
+  }
+  return result;
+}
+
+std::string Session::WarmUp(const Address& server) const {
+  LoadOptions load = settings_.load;
+  load.seconds = settings_.warmup_s;
+  Outcome outcome;
+  return MeasureAll("warm up", {WarmupCrew(server)}, load, 0, &outcome).failure;
+}
+
+std::string Session::Prepare(const std::vector<Address>& servers) const {
+  // However the work itself is to be asked for, filling should not take long.
+  const unsigned pipeline = std::max(settings_.pipeline.front(), 20u);
+  try {
+    for (const Address& server : servers) {
+      if (settings_.fill_first) RefuseForeignItems(server);
+    }
+  } catch (const ServerError& error) {
+    return error.what();
+  }
+  for (const Address& server : servers) {
+    std::string failure = settings_.fill_first ? Fill(server, pipeline).failure : "";
+    const bool warm = settings_.warmup_s > 0 && trace_ == nullptr;
+    if (failure.empty() && warm) failure = WarmUp(server);
+    if (!failure.empty()) return failure;
   }
   return "";
 }

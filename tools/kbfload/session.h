@@ -23,9 +23,10 @@ class Session {
 
   // A crew as the settings have it, with the first of each list, and no sources yet.
   Crew NewCrew(const Address& server) const;
-  Crew FillCrew(const Address& server) const;
   // The mix, or the trace.
-  Crew RunCrew(const Address& server) const;
+  Crew RunCrew(const Address& server) const { return RunCrew(NewCrew(server)); }
+  // The same with the connections, pipeline and multiget of this crew.
+  Crew RunCrew(Crew crew) const;
   // The same with other keys, for warming up.
   Crew WarmupCrew(const Address& server) const;
 
@@ -34,9 +35,12 @@ class Session {
   Result Measure(const std::string& command, const Crew& crew, double whole_ops) const;
   Result MeasureAll(const std::string& command, const std::vector<Crew>& crews,
                     const LoadOptions& load, double whole_ops, Outcome* outcome) const;
-  // All keys, once; then a warm-up where the settings ask for one. Empty, or what failed.
-  Result FillFirst(const Address& server) const;
-  std::string Prepare(const Address& server) const;
+  // Stores all keys, once, and the marker (marker.h); requests are sent `pipeline` at once. Throws
+  // std::invalid_argument where the server holds items that kbfload did not store.
+  Result Fill(const Address& server, unsigned pipeline) const;
+  // What goes before the work where the settings ask for it: a fill and a warm-up of each server.
+  // No server is filled when one of them holds items of others. Empty, or what failed.
+  std::string Prepare(const std::vector<Address>& servers) const;
 
   // How many operations the run has, where that is known; 0 where seconds end it.
   double RunOps() const;
@@ -52,6 +56,9 @@ class Session {
   int Conclude(const std::vector<Result>& results) const;
 
  private:
+  void RefuseForeignItems(const Address& server) const;
+  std::string WarmUp(const Address& server) const;
+
   const Settings& settings_;
   std::shared_ptr<const std::vector<Task>> trace_;
   std::unique_ptr<Workload> workload_;

@@ -14,6 +14,11 @@ namespace {
 
 constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
 
+// What one connection does of the operations of all.
+uint64_t ShareOf(uint64_t ops, unsigned connections, uint64_t connection) {
+  return ops / connections + (connection < ops % connections);
+}
+
 using Cursor = std::shared_ptr<std::atomic<uint64_t>>;
 
 class Walk : public Source {
@@ -97,15 +102,17 @@ class Draws : public Source {
 
 class Cycle : public Source {
  public:
-  Cycle(Verb verb, uint64_t keys, bool shuffled, uint64_t connection)
+  Cycle(Verb verb, uint64_t keys, bool shuffled, uint64_t connection, uint64_t ops)
       : verb_(verb),
         keys_(keys),
         shuffled_(shuffled),
         place_(keys, kGolden),
-        next_(kbf::ScaleTo(kbf::Mix64(connection), keys)) {}
+        next_(kbf::ScaleTo(kbf::Mix64(connection), keys)),
+        left_(ops) {}
 
   size_t Next(std::span<Task> out) override {
-    const size_t count = verb_ == Verb::kGet ? out.size() : 1;
+    const size_t count = std::min<uint64_t>(verb_ == Verb::kGet ? out.size() : 1, left_);
+    left_ -= count;
     for (Task& task : out.first(count)) {
       task = {verb_, StoredKey(shuffled_ ? place_(next_) : next_)};
       if (++next_ == keys_) next_ = 0;
@@ -119,6 +126,7 @@ class Cycle : public Source {
   bool shuffled_;
   Permutation place_;
   uint64_t next_;
+  uint64_t left_;
 };
 
 class Replay : public Source {
@@ -161,14 +169,16 @@ SourceFactory WalkKeys(Verb verb, KeyCode first, KeyCode step, KeyCode end) {
 
 SourceFactory DrawKeys(const Workload& workload, const MixOptions& options, unsigned connections) {
   return [&workload, options, connections](uint64_t connection) {
-    const uint64_t ops = options.ops / connections + (connection < options.ops % connections);
+    const uint64_t ops = ShareOf(options.ops, connections, connection);
     return std::make_unique<Draws>(workload, options, connection, ops);
   };
 }
 
-SourceFactory CycleKeys(Verb verb, uint64_t keys, bool shuffled) {
+SourceFactory CycleKeys(Verb verb, uint64_t keys, bool shuffled, uint64_t ops,
+                        unsigned connections) {
   return [=](uint64_t connection) {
-    return std::make_unique<Cycle>(verb, keys, shuffled, connection);
+    return std::make_unique<Cycle>(verb, keys, shuffled, connection,
+                                   ShareOf(ops, connections, connection));
   };
 }
 

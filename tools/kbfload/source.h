@@ -63,8 +63,9 @@ struct MixOptions {
 SourceFactory DrawKeys(const Workload& workload, const MixOptions& options, unsigned connections);
 
 // Numbers 0, 1, 2 … one verb, round and round, or in random order. Connections begin at different
-// places.
-SourceFactory CycleKeys(Verb verb, uint64_t keys, bool shuffled);
+// places. `ops` of all connections together.
+SourceFactory CycleKeys(Verb verb, uint64_t keys, bool shuffled, uint64_t ops,
+                        unsigned connections);
 
 // A trace from beginning to end; gets that follow each other share requests.
 SourceFactory ReplayTrace(const std::shared_ptr<const std::vector<Task>>& trace);
