@@ -58,7 +58,7 @@ Shared* MakeShared(std::string_view text) {
 TEST_SUITE("src") {
   TEST_CASE("input: an unfinished request is kept, counted and continued") {
     Pair pair;
-    server::Input::Budget budget;
+    server::ConnectionMemory budget(0);
     server::Input input(budget);
     server::Input::Kept kept;
     size_t received = 0;
@@ -71,24 +71,24 @@ TEST_SUITE("src") {
     input.Consume(9);
     REQUIRE(input.Keep(&kept));
     CHECK(kept.size == 4);
-    CHECK(budget.kept_bytes == kept.capacity);
+    CHECK(budget.buffer_bytes() == kept.capacity);
 
     pair.Send("x 0 0 1\r\n");
     input.Begin(&kept);
-    CHECK(budget.kept_bytes == 0);
+    CHECK(budget.buffer_bytes() == 0);
     CHECK(input.Read(pair.ours, 5, &received) == server::Input::ReadStatus::kDrained);
     CHECK(Text(input) == "set x 0 0 1\r\n");
     CHECK(input.Read(pair.ours, 5, &received) == server::Input::ReadStatus::kBlocked);
     input.Consume(input.size());
     REQUIRE(input.Keep(&kept));
     CHECK(kept.data == nullptr);
-    CHECK(budget.kept_bytes == 0);
+    CHECK(budget.buffer_bytes() == 0);
   }
 
   TEST_CASE(
       "input: a large request arrives whole in any pieces, and memory follows the bytes sent") {
     Pair pair;
-    server::Input::Budget budget;
+    server::ConnectionMemory budget(0);
     server::Input input(budget);
     server::Input::Kept kept;
     std::mt19937 random(7);
@@ -105,7 +105,7 @@ TEST_SUITE("src") {
       }
       REQUIRE(input.size() == sent.size());
       REQUIRE(input.Keep(&kept));
-      CHECK(budget.kept_bytes == kept.capacity);
+      CHECK(budget.buffer_bytes() == kept.capacity);
       CHECK(kept.capacity <= std::max<size_t>(2 * sent.size(), server::Input::kScratchBytes));
     }
     input.Begin(&kept);
@@ -113,13 +113,12 @@ TEST_SUITE("src") {
     CHECK(received == kTotal);
     input.Consume(kTotal);
     REQUIRE(input.Keep(&kept));
-    CHECK(budget.kept_bytes == 0);
+    CHECK(budget.buffer_bytes() == 0);
   }
 
   TEST_CASE("input: over the budget of all connections nothing is kept") {
     Pair pair;
-    server::Input::Budget budget;
-    budget.limit = 10;
+    server::ConnectionMemory budget(10);
     server::Input input(budget);
     server::Input::Kept kept;
     size_t received = 0;
@@ -128,12 +127,12 @@ TEST_SUITE("src") {
     CHECK(input.Read(pair.ours, 20, &received) == server::Input::ReadStatus::kDrained);
     CHECK_FALSE(input.Keep(&kept));
     CHECK(kept.data == nullptr);
-    CHECK(budget.kept_bytes == 0);
+    CHECK(budget.buffer_bytes() == 0);
   }
 
   TEST_CASE("input: the end of the stream is told apart from silence") {
     Pair pair;
-    server::Input::Budget budget;
+    server::ConnectionMemory budget(0);
     server::Input input(budget);
     server::Input::Kept kept;
     size_t received = 0;
@@ -162,7 +161,7 @@ TEST_SUITE("src") {
         Shared* shared = MakeShared(text);
         output.AppendShared({shared->bytes, text.size()}, kbf::SharedRef(&shared->header));
         kbf::Release(&shared->header);
-        output.AppendText(text);
+        REQUIRE(output.AppendText(text));
         expected += "<" + text + text;
       }
       size_t sent = 0;
@@ -185,17 +184,58 @@ TEST_SUITE("src") {
   TEST_CASE("output: a shared value lives until it is sent, and no longer") {
     Pair pair;
     server::Output output;
-    Shared* shared = MakeShared(std::string(server::Output::kCopyMax, 'v'));
-    output.AppendShared({shared->bytes, server::Output::kCopyMax}, kbf::SharedRef(&shared->header));
+    Shared* shared = MakeShared(std::string(server::OutputLimits().copy_max, 'v'));
+    output.AppendShared({shared->bytes, server::OutputLimits().copy_max}, kbf::SharedRef(&shared->header));
     CHECK(shared->header.refs == 2);
     auto parked = output.Park();
     CHECK(shared->header.refs == 2);
     output.Load(std::move(parked));
     size_t sent = 0;
     CHECK(output.Flush(pair.ours, &sent) == server::Output::FlushStatus::kSent);
-    CHECK(sent == server::Output::kCopyMax);
+    CHECK(sent == server::OutputLimits().copy_max);
     CHECK(shared->header.refs == 1);
     kbf::Release(&shared->header);
+  }
+
+  TEST_CASE("output: what finds no room is refused, and nothing is written behind the buffer") {
+    server::Output output({.full_bytes = 100, .copy_max = 10});
+    const size_t room = 100 + (server::Output::kBatch + 1) * (10 + server::Output::kReplyBytesMax);
+    output.Append(std::string(room, 'x'));
+    CHECK(!output.failed());
+    CHECK(output.full());
+    output.Append("y");
+    CHECK(output.failed());
+    CHECK(output.Park() == nullptr);
+    Pair pair;
+    size_t sent = 0;
+    CHECK(output.Flush(pair.ours, &sent) == server::Output::FlushStatus::kBroken);
+    output.Load(nullptr);
+    CHECK(!output.failed());
+    output.Append(std::string(room - 10, 'x'));
+    (void)output.Room(11);
+    CHECK(output.failed());
+  }
+
+  TEST_CASE("output: what is parked is counted, and values that left the store are told apart") {
+    server::Output output;
+    const size_t size = 100'000;
+    Shared* shared = MakeShared(std::string(size, 'v'));
+    output.Append("head");
+    output.AppendShared({shared->bytes, size}, kbf::SharedRef(&shared->header));
+    auto parked = output.Park();
+    CHECK(parked->held_bytes() < 1000);
+    CHECK(parked->detached_bytes() == 0);
+    const uint64_t before = kbf::DetachedBytes();
+    kbf::Detach(&shared->header);
+    CHECK(parked->detached_bytes() == size);
+    CHECK(kbf::DetachedBytes() - before >= size);
+    parked.reset();
+    CHECK(kbf::DetachedBytes() == before);
+    output.Load(nullptr);
+    REQUIRE(output.AppendText(std::string(size, 't')));
+    parked = output.Park();
+    CHECK(parked->held_bytes() >= size);
+    CHECK(parked->detached_bytes() == 0);
   }
 
   TEST_CASE("output: a client that is gone is noticed") {
