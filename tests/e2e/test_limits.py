@@ -27,7 +27,7 @@ LINE = re.compile(
     rb"NOT_FOUND|DELETED|TOUCHED|OK|END|RESET|VERSION [ -~]+|STAT [ -~]+|PREFIX [ -~]+|"
     rb"VALUE [ -~]+|ITEM [ -~]+|key=[ -~]+|\d+|BUSY [ -~]+|BADCLASS [ -~]+|NOSPARE [ -~]+|"
     rb"MN|(EN|HD|NF|NS|EX)( [ -~]+)?|ME [ -~]+|VA [ -~]+|NOTFOUND|SAME [ -~]+|"
-    rb"MEMLIMIT_TOO_SMALL [ -~]+")
+    rb"MEMLIMIT_(TOO_SMALL|ADJUST_FAILED) [ -~]+")
 
 TEXT_COMMANDS = (
     "get gets gat gats set add replace append prepend cas incr decr touch delete flush_all version "
