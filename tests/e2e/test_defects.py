@@ -404,39 +404,35 @@ class NoMemoryLeft(unittest.TestCase):
 
     VALUE = b"v" * 20000
 
-    def ask(self, server, data, end, failures):
-        """Sends, and reads until `end`; anything may fail, but only in ways that are defined."""
+    def ask(self, server, data):
+        """Everything that comes; nothing when the connection fails."""
         try:
             with server.connect() as wire:
                 wire.offer(data)
-                answer = wire.until(end)
+                wire.socket.shutdown(socket.SHUT_WR)  # then it closes, whatever it answers
+                return wire.rest()
         except OSError:
             return b""
-        if not answer.endswith(end) and b"SERVER_ERROR" not in answer:
-            failures[0] += 1  # closed
-        return answer
 
     def abuse(self, server, spare):
-        pid, failures = server.process.pid, [0]
+        pid = server.process.pid
         size = server.proc("VmSize") * 1024
         _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
         resource.prlimit(pid, resource.RLIMIT_AS, (size + spare, hard))
         held = []
         try:
             for i in range(300):
-                answer = self.ask(server, b"set k%d 0 0 20000\r\n%s\r\n" % (i, self.VALUE),
-                                  b"\r\n", failures)
+                answer = self.ask(server, b"set k%d 0 0 20000\r\n%s\r\n" % (i, self.VALUE))
                 self.assertRegex(answer, rb"\A(STORED\r\n|SERVER_ERROR out of memory.*\r\n|)\Z")
-                answer = self.ask(server, b"get k%d\r\n" % i, b"END\r\n", failures)
+                answer = self.ask(server, b"get k%d\r\n" % i)
                 want = b"VALUE k%d 0 20000\r\n%s\r\nEND\r\n" % (i, self.VALUE)
                 if not want.startswith(answer) and answer != b"END\r\n":
                     self.assertRegex(answer, rb"\ASERVER_ERROR out of memory.*\r\n")
                 if i % 10 == 0:
                     for sub in (b"", b" settings", b" conns", b" kbf", b" items", b" slabs",
                                 b" detail dump"):
-                        self.ask(server, b"stats%s\r\n" % sub, b"END\r\n", failures)
-                    self.ask(server, b"".join(b"get k%d\r\n" % j for j in range(i)) + b"mn\r\n",
-                             b"MN\r\n", failures)
+                        self.ask(server, b"stats%s\r\n" % sub)
+                    self.ask(server, b"".join(b"get k%d\r\n" % j for j in range(i)) + b"mn\r\n")
                 try:
                     wire = server.connect()
                     held.append(wire)
@@ -629,8 +625,10 @@ class UnixSockets(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "socket")
             with self.serve(path) as first:
+                first.check_alive()
                 os.unlink(path)  # as an impatient administrator does
                 with self.serve(path) as second:
+                    second.check_alive()
                     self.assertEqual(first.stop(), 0)
                     self.assertTrue(os.path.exists(path), "the first took the second's socket")
                     second.check_alive()
