@@ -246,15 +246,20 @@ struct WordKind {
   ReplyKind kind;
 };
 constexpr WordKind kWholeLines[] = {
-    {"END", ReplyKind::kEnd},         {"STORED", ReplyKind::kStored},
-    {"DELETED", ReplyKind::kDeleted}, {"NOT_FOUND", ReplyKind::kNotFound},
-    {"EN", ReplyKind::kNotFound},     {"MN", ReplyKind::kEnd},
-    {"TOUCHED", ReplyKind::kTouched}, {"NOT_STORED", ReplyKind::kNotStored},
-    {"EXISTS", ReplyKind::kExists},   {"OK", ReplyKind::kOk},
+    {"END", ReplyKind::kEnd},
+    {"STORED", ReplyKind::kStored},
+    {"DELETED", ReplyKind::kDeleted},
+    {"NOT_FOUND", ReplyKind::kNotFound},
+    {"MN", ReplyKind::kEnd},
+    {"TOUCHED", ReplyKind::kTouched},
+    {"NOT_STORED", ReplyKind::kNotStored},
+    {"EXISTS", ReplyKind::kExists},
+    {"OK", ReplyKind::kOk},
     {"RESET", ReplyKind::kOk},
 };
-// Two letters and flags.
+// Two letters and flags. A miss of mg repeats the flags k, b and O too.
 constexpr WordKind kMetaWords[] = {{"HD", ReplyKind::kOk},
+                                   {"EN", ReplyKind::kNotFound},
                                    {"NF", ReplyKind::kNotFound},
                                    {"NS", ReplyKind::kNotStored},
                                    {"EX", ReplyKind::kExists}};

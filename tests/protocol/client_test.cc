@@ -104,6 +104,7 @@ const std::vector<ReplyCase>& GoodReplies() {
       {Wire::kMeta, "HD\r\n", ReplyKind::kOk, "", ""},
       {Wire::kMeta, "HD c12 kkey\r\n", ReplyKind::kOk, "key", ""},
       {Wire::kMeta, "EN\r\n", ReplyKind::kNotFound, "", ""},
+      {Wire::kMeta, "EN kkey Oopaque\r\n", ReplyKind::kNotFound, "key", ""},
       {Wire::kMeta, "NF\r\n", ReplyKind::kNotFound, "", ""},
       {Wire::kMeta, "NS\r\n", ReplyKind::kNotStored, "", ""},
       {Wire::kMeta, "EX\r\n", ReplyKind::kExists, "", ""},
