@@ -248,7 +248,10 @@ TEST_SUITE("tools") {
         {"send=ascii_get,nothing", "'nothing' is not name=value"},
         {"send=ascii_get,=5", "is not name=value"},
         {"send=ascii_get,mget_count=5", "'mget_count' is not known"},
-        {"send=ascii_get,key_prefix=", "key_prefix must not be empty"},
+        {"send=ascii_get,key_prefix=", "key_prefix has 1 to 250 bytes"},
+        {"send=ascii_get,key_prefix=a b", "no spaces or control characters"},
+        {"send=ascii_get,key_prefix=a\x03", "no spaces or control characters"},
+        {"send=ascii_get,host=/tmp/socket", "host must be a name"},
         {"send=ascii_get,port=70000", "the port is a number"},
     };
     for (const auto& [line, complaint] : bad) {

@@ -113,7 +113,9 @@ CrushLine ParseCrushLine(const std::string& line, const Address& server) {
   crush.shuffled = small("key_randomize", 0, 0, 1) == 1;
   small("key_prealloc", 0, 0, 1);
   crush.workload.key_prefix = TakeText(&pairs, "key_prefix", "foo");
-  if (crush.workload.key_prefix.empty()) Refuse("key_prefix must not be empty");
+  if (!IsKey(crush.workload.key_prefix)) {
+    Refuse("key_prefix has 1 to 250 bytes, and no spaces or control characters");
+  }
   crush.workload.keys = TakeNumber(&pairs, "key_count", 200000, 1, kKeysMax);
   crush.workload.value_size = std::to_string(small("value_size", 10, 0, 1 << 20));
   crush.workload.value_bytes_max = 1 << 20;
@@ -123,6 +125,7 @@ CrushLine ParseCrushLine(const std::string& line, const Address& server) {
   const std::string host = TakeText(&pairs, "host", server.is_unix() ? "127.0.0.1" : server.host);
   const std::string port = TakeText(&pairs, "port", server.is_unix() ? "11211" : server.port);
   crush.crew.server = elsewhere ? ParseAddress(host + ":" + port) : server;
+  if (elsewhere && crush.crew.server.is_unix()) Refuse("host must be a name, not '" + host + "'");
   if (!pairs.empty()) Refuse("'" + pairs.begin()->first + "' is not known here");
   return crush;
 }

@@ -14,11 +14,7 @@ namespace load {
 namespace {
 
 std::string CheckKey(std::string_view key) {
-  const bool good = !key.empty() && key.size() <= protocol::kKeyBytesMax &&
-                    std::none_of(key.begin(), key.end(), [](char c) {
-                      return static_cast<unsigned char>(c) <= ' ' || c == 0x7f;
-                    });
-  return good ? "" : "a key has 1 to 250 bytes, and no spaces or control characters";
+  return IsKey(key) ? "" : "a key has 1 to 250 bytes, and no spaces or control characters";
 }
 
 std::string ReadTask(const std::string& line, uint32_t value_bytes_max, Task* task,

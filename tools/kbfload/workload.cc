@@ -39,6 +39,12 @@ uint32_t DigitsOf(uint64_t number) {
 
 }  // namespace
 
+bool IsKey(std::string_view bytes) {
+  return !bytes.empty() && bytes.size() <= protocol::kKeyBytesMax &&
+         std::none_of(bytes.begin(), bytes.end(),
+                      [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; });
+}
+
 Workload::Workload(WorkloadOptions options)
     : options_(std::move(options)),
       salt_(kbf::Mix64(options_.seed + 0x9e3779b97f4a7c15u)),

@@ -36,6 +36,9 @@ constexpr KeyCode StoredKey(uint64_t number) { return 2 * number; }
 constexpr KeyCode StrangerKey(uint64_t number) { return 2 * number + 1; }
 constexpr bool IsStranger(KeyCode code) { return code % 2 == 1; }
 
+// Whether these bytes can be a key on every wire: 1 to 250, without spaces and control characters.
+bool IsKey(std::string_view bytes);
+
 inline constexpr uint64_t kKeysMax = uint64_t{1} << 40;
 inline constexpr uint32_t kValueBytesLimit = 64 << 20;
 
