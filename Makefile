@@ -87,7 +87,7 @@ ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
 .PHONY: all serve check check-unit check-layers check-headers bench versus install uninstall print-directories dist asan ubsan tsan \
-        sanitizer-run format check-format lint clean distclean help soak
+        sanitizer-run format check-format lint clean distclean help soak fuzz fuzz-build
 .SECONDARY:
 
 PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan
@@ -200,6 +200,28 @@ sanitizer-run: $(BUILD)/tests/unit $(BUILD)/docs/example $(PROGRAMS)
 	$(BUILD)/tests/unit $(TEST_ARGS)
 	BUILD=$(BUILD) KBF_SANITIZER=$(SANITIZE) tests/e2e/run
 
+# ---- fuzzing -------------------------------------------------------------------------------------------------------
+
+# Each tests/fuzz/<name>_fuzz.cc is a target. It is linked with an archive of everything but main.cc, from which the
+# linker takes what the target needs, so a new target needs no line here. SECONDS=600 are shared out among the targets.
+PACKAGES_FUZZ := clang libclang-rt-14-dev
+FUZZ_SRC := $(wildcard tests/fuzz/*_fuzz.cc)
+FUZZ_NAMES := $(patsubst tests/fuzz/%_fuzz.cc,%,$(FUZZ_SRC))
+FUZZ_SANITIZE := address,undefined
+ALL_SRC += $(FUZZ_SRC)
+fuzz:
+	@$(INSTALL_PACKAGES) 'to fuzz' $(PACKAGES_FUZZ)
+	@$(MAKE) --no-print-directory BUILD=build-fuzz CXX=clang++ WERROR= SANITIZE=fuzzer-no-link,$(FUZZ_SANITIZE) fuzz-build
+	@tests/fuzz/run build-fuzz $(or $(SECONDS),600) $(JOBS) $(FUZZ_NAMES)
+fuzz-build: $(patsubst %,$(BUILD)/fuzz/%,$(FUZZ_NAMES))
+$(BUILD)/libeverything.a: $(STORAGE_OBJ) $(PROTOCOL_OBJ) $(SERVER_OBJ) $(LOAD_OBJ)
+	@rm -f $@
+	$(AR) rc $@ $^ && $(RANLIB) $@
+$(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/libeverything.a
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(EVENT_LIBS)
+-include $(patsubst %.cc,$(BUILD)/%.d,$(FUZZ_SRC))
+
 SOURCES = $(ALL_SRC) $(HEADERS)
 format:
 	@$(INSTALL_PACKAGES) 'to format' $(PACKAGES_FORMAT)
@@ -275,7 +297,7 @@ dist: config.mk
 	@echo kbfcached-$(PACKAGE_VERSION).tar.gz
 
 clean:
-	rm -rf build build-asan build-ubsan build-tsan
+	rm -rf build build-asan build-ubsan build-tsan build-fuzz
 distclean: clean
 	rm -rf configure config.h.in config.h config.mk config.status config.log autom4te.cache kbfcached-*.tar.gz
 
@@ -288,6 +310,7 @@ help:
 	@echo 'make bench      in-process benchmarks; tables in bench/results/'
 	@echo 'make versus     side by side with memcached: speed, memory, misses; tables in bench/results/'
 	@echo 'make asan | ubsan | tsan    unit and end-to-end tests under a sanitizer, in their own build directory'
+	@echo 'make fuzz       every fuzz target with clang, SECONDS=600 shared out among them; new inputs in build-fuzz/corpus'
 	@echo 'make format | check-format | lint    clang-format; clang-tidy and cppcheck'
 	@echo 'make install | uninstall    programs, libkbf.a, headers, kbf.pc (DESTDIR, ./configure --prefix)'
 	@echo '                            ./configure --disable-hardening leaves out what hardens the programs'
