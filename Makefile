@@ -87,7 +87,7 @@ ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
 .PHONY: all serve check check-unit check-layers check-headers bench versus install uninstall print-directories dist asan ubsan tsan \
-        sanitizer-run format check-format lint clean distclean help soak fuzz fuzz-build
+        sanitizer-run format check-format lint clean distclean help soak fuzz fuzz-build coverage
 .SECONDARY:
 
 PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan
@@ -200,7 +200,7 @@ sanitizer-run: $(BUILD)/tests/unit $(BUILD)/docs/example $(PROGRAMS)
 	$(BUILD)/tests/unit $(TEST_ARGS)
 	BUILD=$(BUILD) KBF_SANITIZER=$(SANITIZE) tests/e2e/run
 
-# ---- fuzzing -------------------------------------------------------------------------------------------------------
+# ---- fuzzing and coverage ------------------------------------------------------------------------------------------
 
 # Each tests/fuzz/<name>_fuzz.cc is a target. It is linked with an archive of everything but main.cc, from which the
 # linker takes what the target needs, so a new target needs no line here. SECONDS=600 are shared out among the targets.
@@ -221,6 +221,16 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/libeverything.a
 	@mkdir -p $(@D)
 	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(EVENT_LIBS)
 -include $(patsubst %.cc,$(BUILD)/%.d,$(FUZZ_SRC))
+
+# Lines of protocol/ and src/ that the unit tests and the end-to-end tests run; fails below COVERAGE_MIN percent.
+PACKAGES_COVERAGE := gcovr
+COVERAGE_MIN ?= 90
+coverage:
+	@$(INSTALL_PACKAGES) 'to measure coverage' $(PACKAGES_COVERAGE) $(PACKAGES_TEST)
+	@$(MAKE) --no-print-directory BUILD=build-coverage ALLOC_LIBS= \
+	  CXXFLAGS='-O0 -g -std=c++20 --coverage -fprofile-update=atomic -DKBF_NO_JEMALLOC -Wall -Wextra' \
+	  build-coverage/kbfcached build-coverage/kbfload build-coverage/tests/unit
+	@tests/coverage build-coverage $(COVERAGE_MIN)
 
 SOURCES = $(ALL_SRC) $(HEADERS)
 format:
@@ -297,7 +307,7 @@ dist: config.mk
 	@echo kbfcached-$(PACKAGE_VERSION).tar.gz
 
 clean:
-	rm -rf build build-asan build-ubsan build-tsan build-fuzz
+	rm -rf build build-asan build-ubsan build-tsan build-fuzz build-coverage
 distclean: clean
 	rm -rf configure config.h.in config.h config.mk config.status config.log autom4te.cache kbfcached-*.tar.gz
 
@@ -311,6 +321,7 @@ help:
 	@echo 'make versus     side by side with memcached: speed, memory, misses; tables in bench/results/'
 	@echo 'make asan | ubsan | tsan    unit and end-to-end tests under a sanitizer, in their own build directory'
 	@echo 'make fuzz       every fuzz target with clang, SECONDS=600 shared out among them; new inputs in build-fuzz/corpus'
+	@echo 'make coverage   lines of protocol/ and src/ that the tests run; fails below 90 %'
 	@echo 'make format | check-format | lint    clang-format; clang-tidy and cppcheck'
 	@echo 'make install | uninstall    programs, libkbf.a, headers, kbf.pc (DESTDIR, ./configure --prefix)'
 	@echo '                            ./configure --disable-hardening leaves out what hardens the programs'
