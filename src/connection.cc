@@ -25,8 +25,11 @@ constexpr uint32_t kLingerSeconds = 2;
 
 // Traffic that counts as one request of a turn's budget.
 constexpr size_t kBytesPerRequest = 64 << 10;
-// Turns that wait for memory before a request is given up.
-constexpr uint8_t kMemoryWaitsMax = 20;
+// How long a request waits for memory before it is given up.
+constexpr uint64_t kMemoryWaitMs = 3000;
+// A connection that has moved nothing for so long, or this little lately, makes no progress.
+constexpr uint64_t kStandstillMs = 100;
+constexpr uint32_t kMovingBytesMin = 4096;
 // Who has moved less than a kilobyte lately, or nothing for 50 ms, is closed before others.
 constexpr double kProgressUnitBytes = 1024;
 constexpr double kStallUnitMs = 50;
@@ -98,6 +101,10 @@ double Connection::ShedScore(uint64_t now_ms) const {
          (kProgressUnitBytes + progress_bytes_);
 }
 
+bool Connection::IsMoving(uint64_t now_ms) const {
+  return now_ms < last_progress_ms_ + kStandstillMs && progress_bytes_ >= kMovingBytesMin;
+}
+
 // ---- a turn -------------------------------------------------------------------------------------
 
 void Connection::Serve(bool readable, unsigned budget) {
@@ -159,7 +166,7 @@ bool Connection::Receive(bool* readable, unsigned* budget, Turn* turn) {
   switch (status) {
     case Input::ReadStatus::kMore:
     case Input::ReadStatus::kDrained:
-      memory_waits_ = 0;
+      short_since_ms_ = 0;
       *readable = status == Input::ReadStatus::kMore;
       return true;
     case Input::ReadStatus::kBlocked:
@@ -173,8 +180,9 @@ bool Connection::Receive(bool* readable, unsigned* budget, Turn* turn) {
       break;
   }
   // Others that hold more without progress are closed meanwhile.
-  if (++memory_waits_ <= kMemoryWaitsMax) {
-    *turn = Turn::kYield;
+  if (short_since_ms_ == 0) short_since_ms_ = worker_.now_ms();
+  if (worker_.now_ms() < short_since_ms_ + kMemoryWaitMs) {
+    *turn = Turn::kWaitMemory;
     return false;
   }
   if (!binary_) worker_.output().Append(kNoBuffer);
@@ -216,6 +224,11 @@ void Connection::End(Turn turn) {
       worker_.counters().conn_yields.Add();
       (void)WaitFor(0);
       watched = worker_.ResumeLater(this);
+      if (watched) state_.store(State::kYielded, std::memory_order_relaxed);
+      break;
+    case Turn::kWaitMemory:
+      (void)WaitFor(0);
+      watched = worker_.RetryLater(this);
       if (watched) state_.store(State::kYielded, std::memory_order_relaxed);
       break;
     case Turn::kHangUp:

@@ -50,6 +50,8 @@ class Connection {
   uint64_t HeldBytes() const;
   // Larger: it holds more, and has made less progress lately.
   double ShedScore(uint64_t now_ms) const;
+  // It has moved some bytes just now.
+  bool IsMoving(uint64_t now_ms) const;
   // Called every second.
   void DecayProgress() { progress_bytes_ /= 2; }
 
@@ -65,7 +67,7 @@ class Connection {
   friend class Worker;
 
   // How a turn ends, and what a step within it comes to.
-  enum class Turn : uint8_t { kWaitRead, kWaitWrite, kYield, kHangUp, kClose };
+  enum class Turn : uint8_t { kWaitRead, kWaitWrite, kYield, kWaitMemory, kHangUp, kClose };
   enum class Step : uint8_t { kGoOn, kNeedInput, kFull, kBudgetUsed, kHangUp };
 
   static void OnEvent(evutil_socket_t fd, short what, void* connection) noexcept;
@@ -101,13 +103,13 @@ class Connection {
   uint8_t rounds_silent_ = 0;  // of the worker's drain, since something came
   std::atomic<uint32_t> last_command_;
   uint32_t last_progress_;
-  uint8_t memory_waits_ = 0;  // turns in a row that found no memory for the request
+  uint64_t short_since_ms_ = 0;  // since when there is no memory for the request; 0: there is
   uint32_t progress_bytes_ = 0;  // moved lately; halved every second
   uint64_t last_progress_ms_;
-  uint64_t needed_ = 1;  // bytes that the request at hand has in all, as far as is known
-  uint64_t skip_ = 0;    // bytes to come that belong to a refused request
-  protocol::KeyList keys_;                        // of the get line at hand
-  std::optional<PrefixStats::Cursor> dump_;       // of the reply at hand
+  uint64_t needed_ = 1;     // bytes that the request at hand has in all, as far as is known
+  uint64_t skip_ = 0;       // bytes to come that belong to a refused request
+  protocol::KeyList keys_;  // of the get line at hand
+  std::optional<PrefixStats::Cursor> dump_;  // of the reply at hand
   Input::Kept kept_;
   std::unique_ptr<Output::Parked> parked_;
   uint64_t parked_bytes_ = 0;  // counted in ConnectionMemory

@@ -99,7 +99,7 @@ class Dispatcher {
   std::array<Held, kHeldMax> held_;
   size_t num_held_ = 0;
   size_t held_max_ = kHeldMax;  // fewer while values are long
-  bool plain_ = true;  // no held get asks for more than the value
+  bool plain_ = true;           // no held get asks for more than the value
   // or writes, one for each of requests_.
   std::array<kbf::WriteRequest, kHeldMax> writes_;
   size_t num_writes_ = 0;

@@ -60,8 +60,8 @@ size_t Pop(char* out) {
   size_t taken = std::min(buffer.size, kWriteBytesMax);
   for (size_t i = 0; i < taken; ++i) out[i] = buffer.bytes[(buffer.begin + i) % kBufferBytes];
   if (taken < buffer.size) {
-    const char* const end = std::find(std::reverse_iterator(out + taken),
-                                      std::reverse_iterator(out), '\n').base();
+    const char* const end =
+        std::find(std::reverse_iterator(out + taken), std::reverse_iterator(out), '\n').base();
     if (end != out) taken = static_cast<size_t>(end - out);
   }
   buffer.begin = (buffer.begin + taken) % kBufferBytes;

@@ -1,6 +1,7 @@
 // The server's log: lines on standard error, as many as -v asks for.
 //
-// Promises:  lines of several threads do not mix. Nobody waits for standard error: while a LogThread
+// Promises:  lines of several threads do not mix. Nobody waits for standard error: while a
+// LogThread
 //            lives, lines go through a buffer that it empties, and what finds no room there is
 //            dropped and counted; without one, a line that cannot be written at once is dropped.
 //            Control bytes, which clients may have sent, become '?'; a line ends after

@@ -23,8 +23,8 @@
 
 namespace server {
 
-// From full_bytes on an output is full; values of copy_max bytes and more are not copied. Tests give
-// small ones.
+// From full_bytes on an output is full; values of copy_max bytes and more are not copied. Tests
+// give small ones.
 struct OutputLimits {
   size_t full_bytes = 64 << 10;
   size_t copy_max = 4096;

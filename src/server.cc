@@ -109,6 +109,13 @@ void Prepare(const Options& options) {
   DropCapabilities();
 }
 
+void SetStopSignals(int how) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) sigaddset(&signals, number);
+  pthread_sigmask(how, &signals, nullptr);
+}
+
 // Serves until a signal says stop.
 void ServeUntilStopped(State& state, ListenSockets& sockets) {
   const std::unique_ptr<event_base, FreeBase> base(event_base_new());
@@ -120,6 +127,7 @@ void ServeUntilStopped(State& state, ListenSockets& sockets) {
   }
   signals.emplace_back(evsignal_new(base.get(), SIGHUP, OnHangUp, nullptr));
   event_add(signals.back().get(), nullptr);
+  SetStopSignals(SIG_UNBLOCK);
 
   sockets.Listen();
   for (const auto& worker : state.workers) worker->Start();
@@ -139,6 +147,8 @@ void ServeUntilStopped(State& state, ListenSockets& sockets) {
 }  // namespace
 
 int RunServer(const Options& options) {
+  // Until somebody listens to them: a server that can be connected to can be stopped in order.
+  SetStopSignals(SIG_BLOCK);
   SetLogVerbosity(static_cast<uint32_t>(options.verbosity));
   signal(SIGPIPE, SIG_IGN);
   OpenStandardStreams();

@@ -40,8 +40,8 @@ void WriteNetwork(const State& state, const Totals& totals, StatsWriter* out) {
   out->AddZeros({"response_obj_oom", "response_obj_count", "response_obj_bytes"});
   // A worker has one that its connections share; what is kept for them grows as needed.
   out->Add("read_buf_count", state.workers.size());
-  out->Add("read_buf_bytes", state.workers.size() * Input::kScratchBytes +
-                                 state.connection_memory.buffer_bytes());
+  out->Add("read_buf_bytes",
+           state.workers.size() * Input::kScratchBytes + state.connection_memory.buffer_bytes());
   out->AddZeros({"read_buf_bytes_free", "read_buf_oom", "reserved_fds"});
 }
 

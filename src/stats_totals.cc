@@ -12,18 +12,18 @@ namespace server {
 namespace {
 
 constexpr std::array<WorkerCounter, kNumWorkerCounters> kWorkerCounters = {
-    &WorkerCounters::cmd_get,         &WorkerCounters::cmd_set,
-    &WorkerCounters::cmd_flush,       &WorkerCounters::cmd_touch,
-    &WorkerCounters::cmd_meta,        &WorkerCounters::get_hits,
-    &WorkerCounters::get_misses,      &WorkerCounters::touch_hits,
-    &WorkerCounters::touch_misses,    &WorkerCounters::delete_hits,
-    &WorkerCounters::delete_misses,   &WorkerCounters::incr_hits,
-    &WorkerCounters::incr_misses,     &WorkerCounters::decr_hits,
-    &WorkerCounters::decr_misses,     &WorkerCounters::cas_hits,
-    &WorkerCounters::cas_misses,      &WorkerCounters::cas_badval,
-    &WorkerCounters::store_too_large, &WorkerCounters::store_no_memory,
-    &WorkerCounters::bytes_read,      &WorkerCounters::bytes_written,
-    &WorkerCounters::conn_yields,     &WorkerCounters::idle_kicks,
+    &WorkerCounters::cmd_get,          &WorkerCounters::cmd_set,
+    &WorkerCounters::cmd_flush,        &WorkerCounters::cmd_touch,
+    &WorkerCounters::cmd_meta,         &WorkerCounters::get_hits,
+    &WorkerCounters::get_misses,       &WorkerCounters::touch_hits,
+    &WorkerCounters::touch_misses,     &WorkerCounters::delete_hits,
+    &WorkerCounters::delete_misses,    &WorkerCounters::incr_hits,
+    &WorkerCounters::incr_misses,      &WorkerCounters::decr_hits,
+    &WorkerCounters::decr_misses,      &WorkerCounters::cas_hits,
+    &WorkerCounters::cas_misses,       &WorkerCounters::cas_badval,
+    &WorkerCounters::store_too_large,  &WorkerCounters::store_no_memory,
+    &WorkerCounters::bytes_read,       &WorkerCounters::bytes_written,
+    &WorkerCounters::conn_yields,      &WorkerCounters::idle_kicks,
     &WorkerCounters::connections_shed,
 };
 // A new counter must be listed above.

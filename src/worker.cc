@@ -20,6 +20,7 @@ namespace {
 constexpr timeval kDrainInterval = {0, 50'000};
 constexpr uint64_t kDrainMs = 3000;
 constexpr unsigned kDrainRoundsSilent = 5;
+constexpr timeval kRetryInterval = {0, 10'000};
 // Connections that one call of Shed closes, at most; each costs a walk over all of them.
 constexpr unsigned kShedMax = 64;
 
@@ -40,6 +41,7 @@ Worker::Worker(State& state)
   if (base_ == nullptr || wake_fd_ < 0) throw StartupError("cannot make an event loop");
   wake_ = event_new(base_, wake_fd_, EV_READ | EV_PERSIST, OnWake, this);
   resume_ = event_new(base_, -1, 0, OnResume, this);
+  retry_ = event_new(base_, -1, 0, OnRetry, this);
   second_ = event_new(base_, -1, EV_PERSIST, OnSecond, this);
   drain_ = event_new(base_, -1, EV_PERSIST, OnDrain, this);
   const timeval second = {1, 0};
@@ -51,7 +53,7 @@ Worker::Worker(State& state)
 
 Worker::~Worker() {
   while (first_ != nullptr) Remove(first_);
-  for (event* each : {wake_, resume_, second_, drain_}) {
+  for (event* each : {wake_, resume_, retry_, second_, drain_}) {
     if (each != nullptr) event_free(each);
   }
   if (base_ != nullptr) event_base_free(base_);
@@ -59,7 +61,11 @@ Worker::~Worker() {
 }
 
 void Worker::Start() {
-  thread_ = std::thread([this] { event_base_dispatch(base_); });
+  thread_ = std::thread([this] {
+    // The allocator sets its thread up now: it cannot do that when memory has run out.
+    kbf::FreeShared(kbf::AllocateShared(1));
+    event_base_dispatch(base_);
+  });
 }
 
 void Worker::Join() {
@@ -74,7 +80,8 @@ void Worker::Wake() {
 void Worker::Tick() {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  now_ms_ = static_cast<uint64_t>(time.tv_sec) * 1000 + static_cast<uint64_t>(time.tv_nsec) / 1000000;
+  now_ms_ =
+      static_cast<uint64_t>(time.tv_sec) * 1000 + static_cast<uint64_t>(time.tv_nsec) / 1000000;
   now_ = state_.clock.Now();
 }
 
@@ -150,7 +157,10 @@ void Worker::Remove(Connection* connection) {
     if (connection->next != nullptr) connection->next->previous = connection->previous;
     (connection->previous != nullptr ? connection->previous->next : first_) = connection->next;
   }
-  if (connection->state() == Connection::State::kYielded) std::erase(yielded_, connection);
+  if (connection->state() == Connection::State::kYielded) {
+    std::erase(yielded_, connection);
+    std::erase(retrying_, connection);
+  }
   delete connection;
   state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -169,6 +179,26 @@ bool Worker::ResumeLater(Connection* connection) {
   return false;
 }
 
+bool Worker::RetryLater(Connection* connection) {
+  try {
+    retrying_.push_back(connection);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (event_pending(retry_, EV_TIMEOUT, nullptr) || event_add(retry_, &kRetryInterval) == 0) {
+    return true;
+  }
+  retrying_.pop_back();
+  return false;
+}
+
+void Worker::OnRetry(evutil_socket_t, short, void* worker) noexcept {
+  auto* self = static_cast<Worker*>(worker);
+  self->Tick();
+  const std::vector<Connection*> turns = std::exchange(self->retrying_, {});
+  for (Connection* connection : turns) connection->Resume();
+}
+
 void Worker::OnResume(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   self->Tick();
@@ -185,24 +215,26 @@ void Worker::OnSecond(evutil_socket_t, short, void* worker) noexcept {
 }
 
 // Those that hold most without progress go first, until the connections of all workers together
-// are back below the mark. It runs on its own, never while a connection is being served.
+// are back below the mark. Those that are moving are spared unless the limit is passed twice over:
+// what they hold comes back by itself. It runs on its own, never while a connection is being
+// served.
 void Worker::Shed() {
+  const bool spare_moving = memory().bytes() <= 2 * memory().limit();
   for (unsigned closed = 0; closed < kShedMax && memory().IsShort(); ++closed) {
     Connection* worst = nullptr;
     double worst_score = 0;
     for (Connection* at = first_; at != nullptr; at = at->next) {
       const double score = at->ShedScore(now_ms_);
-      if (score <= worst_score) continue;
+      if (score <= worst_score || (spare_moving && at->IsMoving(now_ms_))) continue;
       worst = at;
       worst_score = score;
     }
     if (worst == nullptr) return;
-    Log(kLogErrors, "<%d closed: connections hold too much memory, this one %llu bytes", worst->fd(),
-        static_cast<unsigned long long>(worst->HeldBytes()));
+    Log(kLogErrors, "<%d closed: connections hold too much memory, this one %llu bytes",
+        worst->fd(), static_cast<unsigned long long>(worst->HeldBytes()));
     counters_.connections_shed.Add();
     Remove(worst);
   }
-  if (memory().IsShort()) RequestShed();
 }
 
 void Worker::Sweep() {
@@ -227,6 +259,7 @@ void Worker::FinishAll() {
     return;
   }
   yielded_.clear();
+  retrying_.clear();
   for (Connection* at = first_; at != nullptr;) {
     Connection* const next = at->next;
     at->Finish();

@@ -68,12 +68,15 @@ class Worker {
   }
   // Another turn, after everybody who is waiting had one. False: no memory to remember it.
   [[nodiscard]] bool ResumeLater(Connection* connection);
+  // The same, but in some milliseconds: there is no memory for its request now.
+  [[nodiscard]] bool RetryLater(Connection* connection);
   // Deletes it.
   void Remove(Connection* connection);
 
  private:
   static void OnWake(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnResume(evutil_socket_t fd, short what, void* worker) noexcept;
+  static void OnRetry(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnSecond(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnDrain(evutil_socket_t fd, short what, void* worker) noexcept;
   void Add(int fd);
@@ -88,6 +91,7 @@ class Worker {
   int wake_fd_ = -1;
   event* wake_ = nullptr;
   event* resume_ = nullptr;
+  event* retry_ = nullptr;
   event* second_ = nullptr;
   event* drain_ = nullptr;
   std::thread thread_;
@@ -102,6 +106,7 @@ class Worker {
   WorkerCounters counters_;
   Dispatcher dispatcher_;
   std::vector<Connection*> yielded_;
+  std::vector<Connection*> retrying_;
 
   std::atomic<bool> shed_asked_{false};
 

@@ -25,7 +25,9 @@ constexpr double kFalsePositiveShare = 1.0 / 8;
 
 StoreConfig WithDefaults(StoreConfig config) {
   if (config.num_slabs == 0) {
-    const auto slabs = std::bit_floor(std::max<uint64_t>(1, config.memory_bytes / kSlabBytes));
+    // The largest item must fit a slab and leave room for others.
+    const uint64_t slab_bytes = std::max(kSlabBytes, uint64_t{4} * config.item_bytes_max);
+    const auto slabs = std::bit_floor(std::max<uint64_t>(1, config.memory_bytes / slab_bytes));
     config.num_slabs = static_cast<unsigned>(std::clamp<uint64_t>(slabs, kSlabsMin, kSlabsMax));
   }
   if (config.filter_keys == 0) {

@@ -185,7 +185,8 @@ TEST_SUITE("src") {
     Pair pair;
     server::Output output;
     Shared* shared = MakeShared(std::string(server::OutputLimits().copy_max, 'v'));
-    output.AppendShared({shared->bytes, server::OutputLimits().copy_max}, kbf::SharedRef(&shared->header));
+    output.AppendShared({shared->bytes, server::OutputLimits().copy_max},
+                        kbf::SharedRef(&shared->header));
     CHECK(shared->header.refs == 2);
     auto parked = output.Park();
     CHECK(shared->header.refs == 2);
