@@ -18,13 +18,6 @@ constexpr size_t kCopyBackMax = 2048;
 
 }  // namespace
 
-std::unique_ptr<char[]> Input::Allocate(size_t bytes) {
-  if (!memory_.TryAdd(bytes)) return nullptr;
-  std::unique_ptr<char[]> data(new (std::nothrow) char[bytes]);
-  if (data == nullptr) memory_.Subtract(bytes);
-  return data;
-}
-
 void Input::Forget(Kept* kept) {
   if (kept->capacity != 0) memory_.Subtract(kept->capacity);
   *kept = {};
@@ -68,8 +61,12 @@ bool Input::MakeRoom(uint64_t needed) {
   // Doubling, not the announced size at once: a client must send bytes to make us hold memory.
   const size_t capacity =
       std::max<uint64_t>(std::min<uint64_t>(needed, 2 * capacity_), capacity_ + capacity_ / 4);
-  std::unique_ptr<char[]> data = Allocate(capacity);
-  if (data == nullptr) return false;
+  if (!memory_.TryAdd(capacity)) return false;
+  std::unique_ptr<char[]> data(new (std::nothrow) char[capacity]);
+  if (data == nullptr) {
+    memory_.Subtract(capacity);
+    return false;
+  }
   memcpy(data.get(), data_, end_);
   Forget(&own_);
   own_ = {std::move(data), static_cast<uint32_t>(end_), static_cast<uint32_t>(capacity)};
@@ -103,9 +100,10 @@ bool Input::Keep(Kept* kept) {
     *kept = std::exchange(own_, {});
   } else {
     const size_t capacity = size();
-    std::unique_ptr<char[]> data = Allocate(capacity);
+    std::unique_ptr<char[]> data(new (std::nothrow) char[capacity]);
     fits = data != nullptr;
     if (fits) {
+      memory_.Add(capacity);
       memcpy(data.get(), data_ + begin_, capacity);
       *kept = {std::move(data), static_cast<uint32_t>(capacity), static_cast<uint32_t>(capacity)};
     }

@@ -39,15 +39,14 @@ class Input {
   // Receives what there is. `needed` is how many bytes the request at hand has in all, as far as is
   // known. kMore: there may be more to read, kDrained: there was not. *received grows.
   ReadStatus Read(int fd, uint64_t needed, size_t* received);
-  // False: over the limit, or no memory; nothing is kept.
+  // False: no memory; nothing is kept. What the scratch buffer held is kept over the limit as well:
+  // its owner may be waiting for others to give memory back.
   [[nodiscard]] bool Keep(Kept* kept);
   // A connection ends.
   void Forget(Kept* kept);
 
  private:
   [[nodiscard]] bool MakeRoom(uint64_t needed);
-  // Null: over the limit, or no memory.
-  [[nodiscard]] std::unique_ptr<char[]> Allocate(size_t bytes);
 
   ConnectionMemory& memory_;
   const std::unique_ptr<char[]> scratch_;

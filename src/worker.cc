@@ -23,6 +23,8 @@ constexpr unsigned kDrainRoundsSilent = 5;
 constexpr timeval kRetryInterval = {0, 10'000};
 // Connections that one call of Shed closes, at most; each costs a walk over all of them.
 constexpr unsigned kShedMax = 64;
+// A worker closes nobody who is so many times less to blame than the worst of another worker.
+constexpr double kShedFactor = 4;
 
 }  // namespace
 
@@ -124,7 +126,7 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
   }
   self->Tick();
   for (const int arrival : arrivals) self->Add(arrival);
-  if (self->shed_asked_.exchange(false, std::memory_order_relaxed)) self->Shed();
+  if (self->shed_asked_.exchange(false, std::memory_order_relaxed)) self->PlanShed();
   if (stop && !self->stopping_) self->FinishAll();
 }
 
@@ -195,6 +197,7 @@ bool Worker::RetryLater(Connection* connection) {
 void Worker::OnRetry(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   self->Tick();
+  if (std::exchange(self->shed_planned_, false)) self->Shed();
   const std::vector<Connection*> turns = std::exchange(self->retrying_, {});
   for (Connection* connection : turns) connection->Resume();
 }
@@ -214,27 +217,50 @@ void Worker::OnSecond(evutil_socket_t, short, void* worker) noexcept {
   self->Sweep();
 }
 
-// Those that hold most without progress go first, until the connections of all workers together
-// are back below the mark. Those that are moving are spared unless the limit is passed twice over:
-// what they hold comes back by itself. It runs on its own, never while a connection is being
-// served.
-void Worker::Shed() {
+// Workers first tell each other their worst, then close: one that has none but honest holders must
+// not close these while another has somebody who blocks memory.
+void Worker::PlanShed() {
+  double score = 0;
+  (void)WorstHolder(&score);
+  worst_score_.store(score, std::memory_order_relaxed);
+  shed_planned_ = true;
+  if (!event_pending(retry_, EV_TIMEOUT, nullptr)) event_add(retry_, &kRetryInterval);
+}
+
+// Those that are moving are spared unless the limit is passed twice over: what they hold comes back
+// by itself.
+Connection* Worker::WorstHolder(double* worst_score) {
   const bool spare_moving = memory().bytes() <= 2 * memory().limit();
+  Connection* worst = nullptr;
+  *worst_score = 0;
+  for (Connection* at = first_; at != nullptr; at = at->next) {
+    const double score = at->ShedScore(now_ms_);
+    if (score <= *worst_score || (spare_moving && at->IsMoving(now_ms_))) continue;
+    worst = at;
+    *worst_score = score;
+  }
+  return worst;
+}
+
+// Those that hold most without progress go first, until the connections of all workers together
+// are back below the mark. It runs on its own, never while a connection is being served.
+void Worker::Shed() {
   for (unsigned closed = 0; closed < kShedMax && memory().IsShort(); ++closed) {
-    Connection* worst = nullptr;
-    double worst_score = 0;
-    for (Connection* at = first_; at != nullptr; at = at->next) {
-      const double score = at->ShedScore(now_ms_);
-      if (score <= worst_score || (spare_moving && at->IsMoving(now_ms_))) continue;
-      worst = at;
-      worst_score = score;
-    }
+    double score = 0;
+    Connection* const worst = WorstHolder(&score);
+    worst_score_.store(score, std::memory_order_relaxed);
     if (worst == nullptr) return;
+    for (const auto& other : state_.workers) {
+      if (score < other->worst_score_.load(std::memory_order_relaxed) / kShedFactor) return;
+    }
     Log(kLogErrors, "<%d closed: connections hold too much memory, this one %llu bytes",
         worst->fd(), static_cast<unsigned long long>(worst->HeldBytes()));
     counters_.connections_shed.Add();
     Remove(worst);
   }
+  double score = 0;
+  (void)WorstHolder(&score);
+  worst_score_.store(memory().IsShort() ? score : 0, std::memory_order_relaxed);
 }
 
 void Worker::Sweep() {

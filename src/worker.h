@@ -81,7 +81,10 @@ class Worker {
   static void OnDrain(evutil_socket_t fd, short what, void* worker) noexcept;
   void Add(int fd);
   void Wake();
+  void PlanShed();
   void Shed();
+  // The one that should be closed first; null where none holds anything.
+  Connection* WorstHolder(double* score);
   void Sweep();
   void FinishAll();
 
@@ -109,6 +112,8 @@ class Worker {
   std::vector<Connection*> retrying_;
 
   std::atomic<bool> shed_asked_{false};
+  std::atomic<double> worst_score_{0};  // of its connections, for the other workers to compare
+  bool shed_planned_ = false;           // the worker's thread only
 
   // Guarded by queue_mutex_.
   std::mutex queue_mutex_;

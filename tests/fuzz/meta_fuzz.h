@@ -40,7 +40,7 @@ inline const char* FuzzMetaReplies(const Request& request) {
 // The fault that was found, or null.
 inline const char* FuzzMeta(std::string_view input) {
   if (const char* fault = FuzzText(input)) return fault;
-  const Limits limits{.value_bytes_max = 32, .line_bytes_max = 300, .multiget_bytes_max = 600};
+  const Limits limits{.value_bytes_max = 32, .line_bytes_max = 300};
   while (!input.empty()) {
     std::vector<char> bytes(input.begin(), input.end());
     Request request;

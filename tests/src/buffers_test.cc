@@ -116,7 +116,7 @@ TEST_SUITE("src") {
     CHECK(budget.buffer_bytes() == 0);
   }
 
-  TEST_CASE("input: over the budget of all connections nothing is kept") {
+  TEST_CASE("input: over the limit of all connections the scratch is kept, and nothing grows") {
     Pair pair;
     server::ConnectionMemory budget(10);
     server::Input input(budget);
@@ -125,8 +125,20 @@ TEST_SUITE("src") {
     pair.Send("0123456789x");
     input.Begin(&kept);
     CHECK(input.Read(pair.ours, 20, &received) == server::Input::ReadStatus::kDrained);
-    CHECK_FALSE(input.Keep(&kept));
-    CHECK(kept.data == nullptr);
+    REQUIRE(input.Keep(&kept));
+    CHECK(budget.buffer_bytes() == 11);
+    CHECK(budget.IsShort());
+    const std::string large(server::Input::kScratchBytes, 'x');
+    pair.Send(large);
+    input.Begin(&kept);
+    server::Input::ReadStatus status;
+    do status = input.Read(pair.ours, 2 * large.size(), &received);
+    while (status == server::Input::ReadStatus::kMore && input.size() < large.size());
+    CHECK(input.Read(pair.ours, 2 * large.size(), &received) ==
+          server::Input::ReadStatus::kNoMemory);
+    REQUIRE(input.Keep(&kept));
+    CHECK(budget.buffer_bytes() == large.size());
+    input.Forget(&kept);
     CHECK(budget.buffer_bytes() == 0);
   }
 
