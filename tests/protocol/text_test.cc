@@ -411,26 +411,65 @@ TEST_SUITE("protocol") {
     }
   }
 
-  TEST_CASE("text: lines of gets may be long, up to 1 MiB, with 100 spaces before them") {
-    for (const std::string start : {"get ", "gets ", "gat 0 ", "gats 0 "}) {
+  TEST_CASE("text: a long line of gets gives its keys in pieces, whatever its length") {
+    for (const std::string start : {"get ", "gets ", "gat 0 ", "gats 0 ", "   get "}) {
       CAPTURE(start);
       std::string line = start;
-      while (line.size() < 100000) line += "some_key ";
-      CHECK(ParsedText(line).result.status == ParseStatus::kNeedMore);
-      CHECK(ParsedText(line).result.needed == line.size() + 1);
-      const ParsedText whole(line + "\r\n");
-      CHECK(whole.request.op == Op::kGet);
-      CHECK(whole.request.key == "some_key");
-      CHECK(whole.request.rest == line.substr(start.size(), line.size() - start.size() - 1));
-      CHECK(ParsedText(std::string(100, ' ') + line + "\n").request.op == Op::kGet);
-      CHECK(Describe(ParsedText(std::string(101, ' ') + line + "\n").request) ==
-            "CLIENT_ERROR line too long (close)");
-      line.resize(1 << 20, ' ');
-      CHECK(ParsedText(line).result.status == ParseStatus::kNeedMore);
-      CHECK(ParsedText(line + "\n").request.op == Op::kGet);
-      CHECK(Describe(ParsedText(line + " ").request) == "CLIENT_ERROR line too long (close)");
-      CHECK(Describe(ParsedText(line + " \n").request) == "CLIENT_ERROR line too long (close)");
+      std::string expected;
+      for (int i = 0; i < 20'000; ++i) {
+        line += std::string(1 + i % 7 * (i % 5 == 0), ' ') + "key" + std::to_string(i);
+        expected += " key" + std::to_string(i);
+      }
+      line += " \r\nmn\r\n";
+      std::vector<char> bytes(line.begin(), line.end());
+      std::span<char> rest(bytes);
+      std::string keys;
+      KeyList list;
+      Request request;
+      size_t pieces = 0;
+      do {
+        const ParseResult result = list.open ? ParseMoreKeys(rest, Limits(), list, &request)
+                                             : ParseText(rest, Limits(), &request);
+        REQUIRE(result.status != ParseStatus::kNeedMore);
+        REQUIRE(result.consumed > 0);
+        REQUIRE(result.consumed <= Limits().line_bytes_max);
+        if (result.status == ParseStatus::kOk) {
+          REQUIRE(request.op == Op::kGet);
+          CHECK(request.with_cas == (start.find('s') != start.npos));
+          CHECK(request.exptime.has_value() == (start.find("gat") != start.npos));
+          std::string_view list_of_keys = request.rest;
+          while (true) {
+            const std::string_view key = NextToken(&list_of_keys);
+            if (key.empty()) break;
+            keys += " " + std::string(key);
+          }
+        }
+        list = KeyList::After(request);
+        rest = rest.subspan(result.consumed);
+        ++pieces;
+      } while (list.open);
+      CHECK((keys == expected));
+      CHECK(pieces > line.size() / Limits().line_bytes_max);
+      CHECK((std::string_view(rest.data(), rest.size()) == "mn\r\n"));
     }
+  }
+
+  TEST_CASE("text: a key that is too long in a later piece skips the rest of its line") {
+    std::string line = "get a" + std::string(2500, ' ') + std::string(251, 'k') + " b\r\n";
+    std::vector<char> bytes(line.begin(), line.end());
+    std::span<char> rest(bytes);
+    Request request;
+    ParseResult result = ParseText(rest, Limits(), &request);
+    CHECK(request.more_keys);
+    bool refused = false;
+    while (request.more_keys || request.skip_line) {
+      rest = rest.subspan(result.consumed);
+      result = ParseMoreKeys(rest, Limits(), KeyList::After(request), &request);
+      REQUIRE(result.status != ParseStatus::kNeedMore);
+      refused = refused || request.op == Op::kAnswer;
+    }
+    CHECK(refused);
+    CHECK(rest.size() == result.consumed);
   }
 
   TEST_CASE("text: runs of spaces of any length up to the limit mean nothing") {
