@@ -76,11 +76,12 @@ constexpr std::string_view kKbfNames =
     "memory_bytes "
     "curr_front_items front_bytes curr_chain_keys tombstones cells_bytes locator_bytes "
     "dictionary_bytes value_bytes other_bytes bytes_per_chain_key filters filters_max filter_keys "
-    "load distinct_values codes front_hits chain_hits misses demotions promotions "
+    "load distinct_values codes connection_bytes_max connection_bytes front_hits chain_hits misses "
+    "demotions promotions "
     "front_evictions refused_memory refused_size inserted_keys removed_keys hidden_keys "
     "dropped_keys expired_keys flushed_keys filters_added filters_dropped filters_expired joins "
     "compressions disagreements values_admitted values_refused codes_upgraded codes_downgraded "
-    "codes_recycled index_scans";
+    "codes_recycled index_scans connections_shed log_lines_dropped";
 constexpr std::string_view kErrorsNames =
     "promised_false_negative predicted_false_negative measured_false_negative measured_wrong "
     "stored_asked stored_missed stored_wrong promised_false_positive predicted_false_positive "
