@@ -26,7 +26,7 @@ constexpr uint32_t kLingerSeconds = 2;
 // Traffic that counts as one request of a turn's budget.
 constexpr size_t kBytesPerRequest = 64 << 10;
 // How long a request waits for memory before it is given up.
-constexpr uint64_t kMemoryWaitMs = 3000;
+constexpr uint64_t kMemoryWaitMs = 10'000;
 // A connection that has moved nothing for so long, or this little lately, makes no progress.
 constexpr uint64_t kStandstillMs = 100;
 constexpr uint32_t kMovingBytesMin = 4096;
@@ -102,7 +102,9 @@ double Connection::ShedScore(uint64_t now_ms) const {
 }
 
 bool Connection::IsMoving(uint64_t now_ms) const {
-  return now_ms < last_progress_ms_ + kStandstillMs && progress_bytes_ >= kMovingBytesMin;
+  const bool waits = short_since_ms_ != 0 && kept_.capacity <= Input::kScratchBytes;
+  return progress_bytes_ >= kMovingBytesMin &&
+         (waits || now_ms < last_progress_ms_ + kStandstillMs);
 }
 
 // ---- a turn -------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Connection {
   uint64_t HeldBytes() const;
   // Larger: it holds more, and has made less progress lately.
   double ShedScore(uint64_t now_ms) const;
-  // It has moved some bytes just now.
+  // It has moved some bytes just now, or would if there were memory.
   bool IsMoving(uint64_t now_ms) const;
   // Called every second.
   void DecayProgress() { progress_bytes_ /= 2; }
