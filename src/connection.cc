@@ -26,7 +26,7 @@ constexpr uint32_t kLingerSeconds = 2;
 // Traffic that counts as one request of a turn's budget.
 constexpr size_t kBytesPerRequest = 64 << 10;
 // How long a request waits for memory before it is given up.
-constexpr uint64_t kMemoryWaitMs = 10'000;
+constexpr uint64_t kMemoryWaitMs = 30'000;
 // A connection that has moved nothing for so long, or this little lately, makes no progress.
 constexpr uint64_t kStandstillMs = 100;
 constexpr uint32_t kMovingBytesMin = 4096;
@@ -47,6 +47,7 @@ Connection::Connection(Worker& worker, int fd)
 
 Connection::~Connection() {
   if (waiting_for_ != 0) event_del(&event_);
+  EndMemoryWait();
   worker_.input().Forget(&kept_);
   worker_.memory().Subtract(parked_bytes_);
   close(fd_);
@@ -95,16 +96,21 @@ uint64_t Connection::HeldBytes() const {
   return kept_.capacity + parked_bytes_ + (parked_ == nullptr ? 0 : parked_->detached_bytes());
 }
 
+// Only the time in which the server waits for the client counts.
+uint64_t Connection::StalledMs(uint64_t now_ms) const {
+  if (state() == State::kYielded) return 0;
+  return now_ms - std::min(now_ms, last_progress_ms_);
+}
+
 double Connection::ShedScore(uint64_t now_ms) const {
-  const auto stalled_ms = static_cast<double>(now_ms - std::min(now_ms, last_progress_ms_));
-  return static_cast<double>(HeldBytes()) * (1 + stalled_ms / kStallUnitMs) /
+  return static_cast<double>(HeldBytes()) *
+         (1 + static_cast<double>(StalledMs(now_ms)) / kStallUnitMs) /
          (kProgressUnitBytes + progress_bytes_);
 }
 
 bool Connection::IsMoving(uint64_t now_ms) const {
-  const bool waits = short_since_ms_ != 0 && kept_.capacity <= Input::kScratchBytes;
-  return progress_bytes_ >= kMovingBytesMin &&
-         (waits || now_ms < last_progress_ms_ + kStandstillMs);
+  if (state() == State::kYielded) return true;
+  return progress_bytes_ >= kMovingBytesMin && StalledMs(now_ms) < kStandstillMs;
 }
 
 // ---- a turn -------------------------------------------------------------------------------------
@@ -162,13 +168,14 @@ Connection::Turn Connection::ServeTurn(bool readable, unsigned budget) {
 
 bool Connection::Receive(bool* readable, unsigned* budget, Turn* turn) {
   size_t received = 0;
-  const Input::ReadStatus status = worker_.input().Read(fd_, needed_, &received);
+  const Input::ReadStatus status =
+      worker_.input().Read(fd_, needed_, short_since_ms_ != 0, &received);
   worker_.counters().bytes_read.Add(received);
   if (received > 0) CountProgress(received, budget);
   switch (status) {
     case Input::ReadStatus::kMore:
     case Input::ReadStatus::kDrained:
-      short_since_ms_ = 0;
+      EndMemoryWait();
       *readable = status == Input::ReadStatus::kMore;
       return true;
     case Input::ReadStatus::kBlocked:
@@ -179,19 +186,32 @@ bool Connection::Receive(bool* readable, unsigned* budget, Turn* turn) {
       *readable = false;
       return true;
     case Input::ReadStatus::kNoMemory:
-      break;
+      if (!WaitForMemory(turn)) return false;
+      *readable = false;
+      return true;
   }
-  // Others that hold more without progress are closed meanwhile.
-  if (short_since_ms_ == 0) short_since_ms_ = worker_.now_ms();
+  return true;
+}
+
+// Others that hold more without progress are closed meanwhile, so that most waits are short.
+bool Connection::WaitForMemory(Turn* turn) {
+  if (short_since_ms_ == 0) {
+    short_since_ms_ = std::max<uint64_t>(1, worker_.now_ms());
+    worker_.memory().BeginWait();
+  }
   if (worker_.now_ms() < short_since_ms_ + kMemoryWaitMs) {
     *turn = Turn::kWaitMemory;
     return false;
   }
+  EndMemoryWait();
   if (!binary_) worker_.output().Append(kNoBuffer);
   worker_.input().Consume(worker_.input().size());
   hang_up_ = true;
-  *readable = false;
   return true;
+}
+
+void Connection::EndMemoryWait() {
+  if (std::exchange(short_since_ms_, 0) != 0) worker_.memory().EndWait();
 }
 
 void Connection::CountProgress(size_t bytes, unsigned* budget) {

@@ -48,9 +48,9 @@ class Connection {
   bool TimedOut(uint32_t now) const;
   // What it keeps in memory between turns, and would give back if it were closed.
   uint64_t HeldBytes() const;
-  // Larger: it holds more, and has made less progress lately.
+  // For the Shedder: larger if it holds more, and has made less progress lately.
   double ShedScore(uint64_t now_ms) const;
-  // It has moved some bytes just now, or would if there were memory.
+  // It has moved some bytes lately, or waits for its turn or for memory, not for its client.
   bool IsMoving(uint64_t now_ms) const;
   // Called every second.
   void DecayProgress() { progress_bytes_ /= 2; }
@@ -83,6 +83,10 @@ class Connection {
   bool Receive(bool* readable, unsigned* budget, Turn* turn);
   // True: everything was sent. False: *turn says what now.
   bool Flush(unsigned* budget, Turn* turn);
+  // There is no memory for the request at hand. False: *turn says how the turn ends.
+  bool WaitForMemory(Turn* turn);
+  void EndMemoryWait();
+  uint64_t StalledMs(uint64_t now_ms) const;
   // Notes that bytes were moved, and takes their share off the budget.
   void CountProgress(size_t bytes, unsigned* budget);
   void Park();
@@ -103,7 +107,7 @@ class Connection {
   uint8_t rounds_silent_ = 0;  // of the worker's drain, since something came
   std::atomic<uint32_t> last_command_;
   uint32_t last_progress_;
-  uint64_t short_since_ms_ = 0;  // since when there is no memory for the request; 0: there is
+  uint64_t short_since_ms_ = 0;  // since when the request waits for memory; 0: it does not
   uint32_t progress_bytes_ = 0;  // moved lately; halved every second
   uint64_t last_progress_ms_;
   uint64_t needed_ = 1;     // bytes that the request at hand has in all, as far as is known

@@ -1,13 +1,16 @@
 // ConnectionMemory counts what all connections together hold: unfinished requests, unsent replies,
 // and items that have left the store and live only because a reply is still being sent.
 //
-// Promises:  bytes() never exceeds the limit by more than the replies of the turn that crossed it;
-//            from three quarters of the limit on IsShort() says so, and workers close those that
-//            hold most without progress (Worker::Shed).
-// Requires:  nothing; thread-safe. What was added is taken off again by the same connection.
+// Promises:  requests larger than a read buffer reserve their whole size before more of them is
+//            read, and only while that fits the limit; those that do not fit wait. So requests
+//            never block each other half way. Replies and short unfinished requests are counted
+//            when a turn ends, and can exceed the limit until the next round of the Shedder, which
+//            closes the connections that hold most without progress.
+// Requires:  nothing; thread-safe. What was added is subtracted again by the same connection.
 // Costs:     one atomic addition when a connection begins or ends to hold something.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -20,33 +23,52 @@ class ConnectionMemory {
   explicit ConnectionMemory(uint64_t limit) : limit_(limit) {}
 
   void Add(uint64_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
-  // False: that would be over the limit; nothing was added.
-  [[nodiscard]] bool TryAdd(uint64_t bytes) {
+  void Subtract(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+  // Adds the bytes of a request that grows. False: they do not fit now, or others have waited
+  // longer; nothing was added. `waiting`: the caller is between BeginWait and EndWait.
+  [[nodiscard]] bool Reserve(uint64_t bytes, bool waiting) {
     Add(bytes);
-    if (limit_ == 0 || this->bytes() <= limit_) return true;
+    if (limit_ == 0) return true;
+    if (this->bytes() <= limit_ && (waiting || num_waiting() == 0)) return true;
     Subtract(bytes);
+    NoteWanted(bytes);
     return false;
   }
-  void Subtract(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
+  void BeginWait() { num_waiting_.fetch_add(1, std::memory_order_relaxed); }
+  void EndWait() { num_waiting_.fetch_sub(1, std::memory_order_relaxed); }
 
   uint64_t limit() const { return limit_; }  // 0: none
   uint64_t buffer_bytes() const { return held_.load(std::memory_order_relaxed); }
   uint64_t bytes() const { return buffer_bytes() + kbf::DetachedBytes(); }
-  bool IsShort() const { return limit_ != 0 && bytes() > limit_ / 4 * 3; }
-  // True once in kShedIntervalMs at most: the caller asks the workers to close connections.
-  bool ShouldShed(uint64_t now_ms) {
-    if (!IsShort()) return false;
-    uint64_t last = last_shed_ms_.load(std::memory_order_relaxed);
-    return now_ms - last >= kShedIntervalMs &&
-           last_shed_ms_.compare_exchange_strong(last, now_ms, std::memory_order_relaxed);
+  uint64_t num_waiting() const { return num_waiting_.load(std::memory_order_relaxed); }
+  bool IsShort() const { return limit_ != 0 && (bytes() > Mark() || num_waiting() > 0); }
+  bool IsOverLimit() const { return limit_ != 0 && bytes() > limit_; }
+  // What has to be given back until memory is not short and the largest waiting request fits.
+  uint64_t Excess() const {
+    if (limit_ == 0) return 0;
+    const uint64_t now = bytes();
+    const uint64_t wanted = num_waiting() == 0 ? 0 : wanted_.load(std::memory_order_relaxed);
+    const uint64_t target = std::min(Mark(), limit_ - std::min(limit_, wanted));
+    return now > target ? now - target : 0;
   }
+  // The largest request that waits is determined anew.
+  void ForgetWanted() { wanted_.store(0, std::memory_order_relaxed); }
 
  private:
-  static constexpr uint64_t kShedIntervalMs = 5;
+  // From here on memory is short: the last quarter is for what comes while others are closed.
+  uint64_t Mark() const { return limit_ / 4 * 3; }
+  void NoteWanted(uint64_t bytes) {
+    uint64_t wanted = wanted_.load(std::memory_order_relaxed);
+    while (wanted < bytes &&
+           !wanted_.compare_exchange_weak(wanted, bytes, std::memory_order_relaxed)) {
+    }
+  }
 
   const uint64_t limit_;
   std::atomic<uint64_t> held_{0};
-  std::atomic<uint64_t> last_shed_ms_{0};
+  std::atomic<uint64_t> num_waiting_{0};
+  std::atomic<uint64_t> wanted_{0};
 };
 
 }  // namespace server

@@ -15,6 +15,9 @@ namespace {
 // Less is copied back to the scratch buffer; more is continued in place, so that a sender of single
 // bytes does not have its whole request copied for each.
 constexpr size_t kCopyBackMax = 2048;
+// While memory is short no more than this is read of a request whose size is not known yet, so that
+// those that will have to wait hold little.
+constexpr size_t kShortReadBytes = 4096;
 
 }  // namespace
 
@@ -40,34 +43,25 @@ void Input::Begin(Kept* kept) {
   Forget(kept);
 }
 
-// Moves the bytes to the beginning, to the scratch buffer where they are few, and to a larger one
-// where that is not enough.
-bool Input::MakeRoom(uint64_t needed) {
-  if (own_.data != nullptr && size() <= kCopyBackMax) {
-    memcpy(scratch_.get(), data_ + begin_, size());
-    Forget(&own_);
-    data_ = scratch_.get();
-    capacity_ = kScratchBytes;
-    end_ -= begin_;
-    begin_ = 0;
-  } else if (begin_ == end_) {
-    begin_ = end_ = 0;
-  } else if (begin_ > 0 && (capacity_ - end_ < capacity_ / 2 || begin_ + needed > capacity_)) {
-    memmove(data_, data_ + begin_, size());
-    end_ -= begin_;
-    begin_ = 0;
-  }
-  if (end_ < capacity_) return true;
-  // Doubling, not the announced size at once: a client must send bytes to make us hold memory.
-  const size_t capacity =
-      std::max<uint64_t>(std::min<uint64_t>(needed, 2 * capacity_), capacity_ + capacity_ / 4);
-  if (!memory_.TryAdd(capacity)) return false;
+void Input::MoveToScratch() {
+  memcpy(scratch_.get(), data_ + begin_, size());
+  Forget(&own_);
+  data_ = scratch_.get();
+  capacity_ = kScratchBytes;
+  end_ -= begin_;
+  begin_ = 0;
+}
+
+bool Input::Grow(size_t capacity, bool waiting) {
+  if (!memory_.Reserve(capacity, waiting)) return false;
   std::unique_ptr<char[]> data(new (std::nothrow) char[capacity]);
   if (data == nullptr) {
     memory_.Subtract(capacity);
     return false;
   }
-  memcpy(data.get(), data_, end_);
+  end_ -= begin_;
+  memcpy(data.get(), data_ + begin_, end_);
+  begin_ = 0;
   Forget(&own_);
   own_ = {std::move(data), static_cast<uint32_t>(end_), static_cast<uint32_t>(capacity)};
   data_ = own_.data.get();
@@ -75,9 +69,34 @@ bool Input::MakeRoom(uint64_t needed) {
   return true;
 }
 
-Input::ReadStatus Input::Read(int fd, uint64_t needed, size_t* received) {
-  if (!MakeRoom(needed)) return ReadStatus::kNoMemory;
-  const size_t room = capacity_ - end_;
+// Afterwards there is room for the whole request behind begin_, and for at least one more byte.
+bool Input::MakeRoom(uint64_t needed, bool waiting) {
+  needed = std::max<uint64_t>(needed, size() + 1);
+  if (own_.data != nullptr && size() <= kCopyBackMax && needed <= kScratchBytes) MoveToScratch();
+  if (needed > capacity_) {
+    // A request that is known to be large gets all its memory before more of it is read: several
+    // that have half of it each could wait for each other. Its pages are taken as bytes arrive.
+    if (Grow(std::max<uint64_t>(needed, std::min(2 * capacity_, kScratchBytes)), waiting)) {
+      return true;
+    }
+    // The scratch buffer does for a short one: only its sender pays, with a copy per read.
+    if (own_.data == nullptr || needed > kScratchBytes) return false;
+    MoveToScratch();
+  }
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+  } else if (begin_ > 0 && (capacity_ - end_ < capacity_ / 2 || begin_ + needed > capacity_)) {
+    memmove(data_, data_ + begin_, size());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  return true;
+}
+
+Input::ReadStatus Input::Read(int fd, uint64_t needed, bool waiting, size_t* received) {
+  if (!MakeRoom(needed, waiting)) return ReadStatus::kNoMemory;
+  size_t room = capacity_ - end_;
+  if (memory_.IsShort()) room = std::min(room, std::max<size_t>(needed, kShortReadBytes));
   ssize_t n;
   do n = recv(fd, data_ + end_, room, 0);
   while (n < 0 && errno == EINTR);

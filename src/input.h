@@ -5,8 +5,9 @@
 // Requires:  `Begin (Read | bytes | Consume)* Keep` by the worker's thread. Views into bytes() live
 //            until the next Read or Keep.
 // Costs:     kScratchBytes a worker. A connection between two requests has nothing; one that waits
-//            for more has what arrived, times two at most. All of that is counted in
-//            ConnectionMemory and bounded by its limit.
+//            for more has what arrived, or, if the request is larger than kScratchBytes, a buffer
+//            for all of it, whose pages are touched as bytes arrive. All of that is counted in
+//            ConnectionMemory; large buffers are reserved there before they are made.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +38,10 @@ class Input {
   size_t size() const { return end_ - begin_; }
   void Consume(size_t n) { begin_ += n; }
   // Receives what there is. `needed` is how many bytes the request at hand has in all, as far as is
-  // known. kMore: there may be more to read, kDrained: there was not. *received grows.
-  ReadStatus Read(int fd, uint64_t needed, size_t* received);
+  // known. kMore: there may be more to read, kDrained: there was not. *received grows. kNoMemory:
+  // the request is too large for what other connections have left; nothing was read. `waiting`: as
+  // for ConnectionMemory::Reserve.
+  ReadStatus Read(int fd, uint64_t needed, bool waiting, size_t* received);
   // False: no memory; nothing is kept. What the scratch buffer held is kept over the limit as well:
   // its owner may be waiting for others to give memory back.
   [[nodiscard]] bool Keep(Kept* kept);
@@ -46,7 +49,10 @@ class Input {
   void Forget(Kept* kept);
 
  private:
-  [[nodiscard]] bool MakeRoom(uint64_t needed);
+  [[nodiscard]] bool MakeRoom(uint64_t needed, bool waiting);
+  // A buffer of `capacity` bytes, with the bytes at its beginning.
+  [[nodiscard]] bool Grow(size_t capacity, bool waiting);
+  void MoveToScratch();
 
   ConnectionMemory& memory_;
   const std::unique_ptr<char[]> scratch_;

@@ -14,6 +14,7 @@
 #include "src/options.h"
 #include "src/output.h"
 #include "src/prefix_stats.h"
+#include "src/shedder.h"
 #include "src/stats_totals.h"
 #include "storage/store.h"
 
@@ -30,11 +31,12 @@ struct State {
   const std::unique_ptr<kbf::Store> store;
   std::vector<int> listen_fds;  // for `stats conns`
 
-  // Asks every worker to close those of its connections that hold most without progress.
+  // Asks every worker to take the next step of the shedder.
   void RequestShed();
 
   OutputLimits output_limits;  // of workers that are made later
   ConnectionMemory connection_memory;
+  Shedder shedder{connection_memory};
   std::atomic<bool> accepting{true};
   std::atomic<uint64_t> curr_connections{0};
   std::atomic<uint64_t> total_connections{0};

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "src/log.h"
 #include "src/startup_error.h"
@@ -21,10 +22,6 @@ constexpr timeval kDrainInterval = {0, 50'000};
 constexpr uint64_t kDrainMs = 3000;
 constexpr unsigned kDrainRoundsSilent = 5;
 constexpr timeval kRetryInterval = {0, 10'000};
-// Connections that one call of Shed closes, at most; each costs a walk over all of them.
-constexpr unsigned kShedMax = 64;
-// A worker closes nobody who is so many times less to blame than the worst of another worker.
-constexpr double kShedFactor = 4;
 
 }  // namespace
 
@@ -126,7 +123,7 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
   }
   self->Tick();
   for (const int arrival : arrivals) self->Add(arrival);
-  if (self->shed_asked_.exchange(false, std::memory_order_relaxed)) self->PlanShed();
+  if (self->shed_asked_.exchange(false, std::memory_order_relaxed)) self->TakeShedStep();
   if (stop && !self->stopping_) self->FinishAll();
 }
 
@@ -197,7 +194,6 @@ bool Worker::RetryLater(Connection* connection) {
 void Worker::OnRetry(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   self->Tick();
-  if (std::exchange(self->shed_planned_, false)) self->Shed();
   const std::vector<Connection*> turns = std::exchange(self->retrying_, {});
   for (Connection* connection : turns) connection->Resume();
 }
@@ -217,50 +213,39 @@ void Worker::OnSecond(evutil_socket_t, short, void* worker) noexcept {
   self->Sweep();
 }
 
-// Workers first tell each other their worst, then close: one that has none but honest holders must
-// not close these while another has somebody who blocks memory.
-void Worker::PlanShed() {
-  double score = 0;
-  (void)WorstHolder(&score);
-  worst_score_.store(score, std::memory_order_relaxed);
-  shed_planned_ = true;
-  if (!event_pending(retry_, EV_TIMEOUT, nullptr)) event_add(retry_, &kRetryInterval);
+// ---- closing those that hold too much -----------------------------------------------------------
+
+// It runs on its own, never while a connection is being served.
+void Worker::TakeShedStep() {
+  const Shedder::Step step = state_.shedder.NextStep(shed_step_);
+  if (step.action == Shedder::Action::kNone) return;
+  shed_step_ = step.number;
+  if (step.action == Shedder::Action::kReport) return ReportHolders(step);
+  CloseHolders(step);
+  state_.shedder.Closed();
 }
 
-// Those that are moving are spared unless the limit is passed twice over: what they hold comes back
-// by itself.
-Connection* Worker::WorstHolder(double* worst_score) {
-  const bool spare_moving = memory().bytes() <= 2 * memory().limit();
-  Connection* worst = nullptr;
-  *worst_score = 0;
+void Worker::ReportHolders(const Shedder::Step& step) {
+  WorstHolders worst;
   for (Connection* at = first_; at != nullptr; at = at->next) {
-    const double score = at->ShedScore(now_ms_);
-    if (score <= *worst_score || (spare_moving && at->IsMoving(now_ms_))) continue;
-    worst = at;
-    *worst_score = score;
+    if (step.spare_moving && at->IsMoving(step.time_ms)) continue;
+    const uint64_t bytes = at->HeldBytes();
+    if (bytes > 0) worst.Offer({at->ShedScore(step.time_ms), bytes});
   }
-  return worst;
+  Proceed(state_.shedder.Report(worst));
 }
 
-// Those that hold most without progress go first, until the connections of all workers together
-// are back below the mark. It runs on its own, never while a connection is being served.
-void Worker::Shed() {
-  for (unsigned closed = 0; closed < kShedMax && memory().IsShort(); ++closed) {
-    double score = 0;
-    Connection* const worst = WorstHolder(&score);
-    worst_score_.store(score, std::memory_order_relaxed);
-    if (worst == nullptr) return;
-    for (const auto& other : state_.workers) {
-      if (score < other->worst_score_.load(std::memory_order_relaxed) / kShedFactor) return;
-    }
+void Worker::CloseHolders(const Shedder::Step& step) {
+  for (Connection* at = first_; at != nullptr && memory().Excess() > 0;) {
+    Connection* const connection = std::exchange(at, at->next);
+    if (step.spare_moving && connection->IsMoving(step.time_ms)) continue;
+    const uint64_t bytes = connection->HeldBytes();
+    if (bytes == 0 || connection->ShedScore(step.time_ms) < step.threshold) continue;
     Log(kLogErrors, "<%d closed: connections hold too much memory, this one %llu bytes",
-        worst->fd(), static_cast<unsigned long long>(worst->HeldBytes()));
+        connection->fd(), static_cast<unsigned long long>(bytes));
     counters_.connections_shed.Add();
-    Remove(worst);
+    Remove(connection);
   }
-  double score = 0;
-  (void)WorstHolder(&score);
-  worst_score_.store(memory().IsShort() ? score : 0, std::memory_order_relaxed);
 }
 
 void Worker::Sweep() {

@@ -20,6 +20,7 @@
 #include "src/dispatch.h"
 #include "src/input.h"
 #include "src/output.h"
+#include "src/shedder.h"
 #include "src/state.h"
 
 namespace server {
@@ -32,7 +33,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   void Start();
-  // Closes connections that hold most without progress, soon and in the worker's thread.
+  // Has the worker ask the Shedder what to do, soon and in its own thread.
   void RequestShed();
   // Gives the worker a connected socket.
   void Adopt(int fd);
@@ -62,9 +63,9 @@ class Worker {
   uint32_t now() const { return now_; }
   uint64_t now_ms() const { return now_ms_; }
   void Tick();
-  // Asks all workers to shed where connections hold too much.
+  // Begins to close connections where all together hold too much.
   void ShedIfShort() {
-    if (memory().IsShort() && memory().ShouldShed(now_ms_)) state_.RequestShed();
+    if (memory().IsShort()) Proceed(state_.shedder.Begin(now_ms_, state_.workers.size()));
   }
   // Another turn, after everybody who is waiting had one. False: no memory to remember it.
   [[nodiscard]] bool ResumeLater(Connection* connection);
@@ -81,10 +82,13 @@ class Worker {
   static void OnDrain(evutil_socket_t fd, short what, void* worker) noexcept;
   void Add(int fd);
   void Wake();
-  void PlanShed();
-  void Shed();
-  // The one that should be closed first; null where none holds anything.
-  Connection* WorstHolder(double* score);
+  // This worker's part of a round of the Shedder.
+  void TakeShedStep();
+  void ReportHolders(const Shedder::Step& step);
+  void CloseHolders(const Shedder::Step& step);
+  void Proceed(Shedder::Outcome outcome) {
+    if (outcome == Shedder::Outcome::kWakeWorkers) state_.RequestShed();
+  }
   void Sweep();
   void FinishAll();
 
@@ -112,8 +116,7 @@ class Worker {
   std::vector<Connection*> retrying_;
 
   std::atomic<bool> shed_asked_{false};
-  std::atomic<double> worst_score_{0};  // of its connections, for the other workers to compare
-  bool shed_planned_ = false;           // the worker's thread only
+  uint64_t shed_step_ = 0;  // the last one taken; the worker's thread only
 
   // Guarded by queue_mutex_.
   std::mutex queue_mutex_;

@@ -65,7 +65,7 @@ TEST_SUITE("src") {
 
     pair.Send("get abc\r\nset ");
     input.Begin(&kept);
-    CHECK(input.Read(pair.ours, 1, &received) == server::Input::ReadStatus::kDrained);
+    CHECK(input.Read(pair.ours, 1, false, &received) == server::Input::ReadStatus::kDrained);
     CHECK(received == 13);
     CHECK(Text(input) == "get abc\r\nset ");
     input.Consume(9);
@@ -76,9 +76,9 @@ TEST_SUITE("src") {
     pair.Send("x 0 0 1\r\n");
     input.Begin(&kept);
     CHECK(budget.buffer_bytes() == 0);
-    CHECK(input.Read(pair.ours, 5, &received) == server::Input::ReadStatus::kDrained);
+    CHECK(input.Read(pair.ours, 5, false, &received) == server::Input::ReadStatus::kDrained);
     CHECK(Text(input) == "set x 0 0 1\r\n");
-    CHECK(input.Read(pair.ours, 5, &received) == server::Input::ReadStatus::kBlocked);
+    CHECK(input.Read(pair.ours, 5, false, &received) == server::Input::ReadStatus::kBlocked);
     input.Consume(input.size());
     REQUIRE(input.Keep(&kept));
     CHECK(kept.data == nullptr);
@@ -86,7 +86,7 @@ TEST_SUITE("src") {
   }
 
   TEST_CASE(
-      "input: a large request arrives whole in any pieces, and memory follows the bytes sent") {
+      "input: a large request arrives whole in any pieces, and takes one buffer of its size") {
     Pair pair;
     server::ConnectionMemory budget(0);
     server::Input input(budget);
@@ -101,12 +101,12 @@ TEST_SUITE("src") {
       pair.Send(piece);
       sent += piece;
       input.Begin(&kept);
-      while (input.Read(pair.ours, kTotal, &received) == server::Input::ReadStatus::kMore) {
+      while (input.Read(pair.ours, kTotal, false, &received) == server::Input::ReadStatus::kMore) {
       }
       REQUIRE(input.size() == sent.size());
       REQUIRE(input.Keep(&kept));
       CHECK(budget.buffer_bytes() == kept.capacity);
-      CHECK(kept.capacity <= std::max<size_t>(2 * sent.size(), server::Input::kScratchBytes));
+      CHECK(kept.capacity == kTotal);
     }
     input.Begin(&kept);
     CHECK(Text(input) == sent);
@@ -116,28 +116,44 @@ TEST_SUITE("src") {
     CHECK(budget.buffer_bytes() == 0);
   }
 
-  TEST_CASE("input: over the limit of all connections the scratch is kept, and nothing grows") {
+  TEST_CASE("input: a large request that does not fit the limit is not read until it fits") {
     Pair pair;
-    server::ConnectionMemory budget(10);
+    constexpr size_t kTotal = 200'000;
+    server::ConnectionMemory budget(kTotal + 1000);
     server::Input input(budget);
     server::Input::Kept kept;
     size_t received = 0;
-    pair.Send("0123456789x");
+    pair.Send(std::string(3000, 'h'));
     input.Begin(&kept);
-    CHECK(input.Read(pair.ours, 20, &received) == server::Input::ReadStatus::kDrained);
+    CHECK(input.Read(pair.ours, 1, false, &received) == server::Input::ReadStatus::kDrained);
+    budget.Add(1001);  // of another connection
+    CHECK(input.Read(pair.ours, kTotal, false, &received) == server::Input::ReadStatus::kNoMemory);
     REQUIRE(input.Keep(&kept));
-    CHECK(budget.buffer_bytes() == 11);
-    CHECK(budget.IsShort());
-    const std::string large(server::Input::kScratchBytes, 'x');
-    pair.Send(large);
-    input.Begin(&kept);
-    server::Input::ReadStatus status;
-    do status = input.Read(pair.ours, 2 * large.size(), &received);
-    while (status == server::Input::ReadStatus::kMore && input.size() < large.size());
-    CHECK(input.Read(pair.ours, 2 * large.size(), &received) ==
-          server::Input::ReadStatus::kNoMemory);
-    REQUIRE(input.Keep(&kept));
-    CHECK(budget.buffer_bytes() == large.size());
+    CHECK(budget.buffer_bytes() == 3000 + 1001);
+    budget.BeginWait();
+    CHECK(budget.Excess() == 3000 + 1001 - 1000);
+    budget.Subtract(1001);
+
+    SUBCASE("one that has waited goes first") {
+      input.Begin(&kept);
+      CHECK(input.Read(pair.ours, kTotal, false, &received) ==
+            server::Input::ReadStatus::kNoMemory);
+      CHECK(input.Read(pair.ours, kTotal, true, &received) == server::Input::ReadStatus::kBlocked);
+      REQUIRE(input.Keep(&kept));
+      CHECK(kept.capacity == kTotal);
+      CHECK(kept.size == 3000);
+    }
+    SUBCASE("a short request is never made to wait") {
+      budget.Add(budget.limit());
+      pair.Send(std::string(10'000, 'i'));
+      input.Begin(&kept);
+      while (input.Read(pair.ours, 20'000, false, &received) == server::Input::ReadStatus::kMore) {
+      }
+      CHECK(Text(input) == std::string(3000, 'h') + std::string(10'000, 'i'));
+      REQUIRE(input.Keep(&kept));
+      CHECK(kept.size == 13'000);
+      budget.Subtract(budget.limit());
+    }
     input.Forget(&kept);
     CHECK(budget.buffer_bytes() == 0);
   }
@@ -149,9 +165,9 @@ TEST_SUITE("src") {
     server::Input::Kept kept;
     size_t received = 0;
     input.Begin(&kept);
-    CHECK(input.Read(pair.ours, 1, &received) == server::Input::ReadStatus::kBlocked);
+    CHECK(input.Read(pair.ours, 1, false, &received) == server::Input::ReadStatus::kBlocked);
     shutdown(pair.theirs, SHUT_WR);
-    CHECK(input.Read(pair.ours, 1, &received) == server::Input::ReadStatus::kEnd);
+    CHECK(input.Read(pair.ours, 1, false, &received) == server::Input::ReadStatus::kEnd);
   }
 
   TEST_CASE(
