@@ -27,9 +27,11 @@ constexpr uint32_t kLingerSeconds = 2;
 constexpr size_t kBytesPerRequest = 64 << 10;
 // How long a request waits for memory before it is given up.
 constexpr uint64_t kMemoryWaitMs = 30'000;
-// A connection that has moved nothing for so long, or this little lately, makes no progress.
+// A connection that has moved nothing for so long makes no progress, nor does one whose pace, after
+// a grace, would not finish what it holds within kFinishSeconds.
 constexpr uint64_t kStandstillMs = 100;
-constexpr uint32_t kMovingBytesMin = 4096;
+constexpr uint64_t kGraceMs = 1000;
+constexpr uint64_t kFinishSeconds = 4;
 // Who has moved less than a kilobyte lately, or nothing for 50 ms, is closed before others.
 constexpr double kProgressUnitBytes = 1024;
 constexpr double kStallUnitMs = 50;
@@ -110,7 +112,8 @@ double Connection::ShedScore(uint64_t now_ms) const {
 
 bool Connection::IsMoving(uint64_t now_ms) const {
   if (state() == State::kYielded) return true;
-  return progress_bytes_ >= kMovingBytesMin && StalledMs(now_ms) < kStandstillMs;
+  if (StalledMs(now_ms) >= kStandstillMs) return false;
+  return now_ms < holds_since_ms_ + kGraceMs || progress_bytes_ >= HeldBytes() / kFinishSeconds;
 }
 
 // ---- a turn -------------------------------------------------------------------------------------
@@ -129,6 +132,10 @@ void Connection::Serve(bool readable, unsigned budget) {
   Park();
   if (worker_.output().failed() || !worker_.input().Keep(&kept_)) turn = Turn::kClose;
   worker_.output().Clear();
+  if (HeldBytes() == 0)
+    holds_since_ms_ = 0;
+  else if (holds_since_ms_ == 0)
+    holds_since_ms_ = worker_.now_ms();
   worker_.ShedIfShort();
   End(turn);
 }

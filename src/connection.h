@@ -50,7 +50,7 @@ class Connection {
   uint64_t HeldBytes() const;
   // For the Shedder: larger if it holds more, and has made less progress lately.
   double ShedScore(uint64_t now_ms) const;
-  // It has moved some bytes lately, or waits for its turn or for memory, not for its client.
+  // It moves fast enough to finish soon, or waits for its turn or for memory, not for its client.
   bool IsMoving(uint64_t now_ms) const;
   // Called every second.
   void DecayProgress() { progress_bytes_ /= 2; }
@@ -110,9 +110,10 @@ class Connection {
   uint64_t short_since_ms_ = 0;  // since when the request waits for memory; 0: it does not
   uint32_t progress_bytes_ = 0;  // moved lately; halved every second
   uint64_t last_progress_ms_;
-  uint64_t needed_ = 1;     // bytes that the request at hand has in all, as far as is known
-  uint64_t skip_ = 0;       // bytes to come that belong to a refused request
-  protocol::KeyList keys_;  // of the get line at hand
+  uint64_t holds_since_ms_ = 0;  // since when HeldBytes() has not been 0; 0: it is
+  uint64_t needed_ = 1;          // bytes that the request at hand has in all, as far as is known
+  uint64_t skip_ = 0;            // bytes to come that belong to a refused request
+  protocol::KeyList keys_;       // of the get line at hand
   std::optional<PrefixStats::Cursor> dump_;  // of the reply at hand
   Input::Kept kept_;
   std::unique_ptr<Output::Parked> parked_;

@@ -101,9 +101,10 @@ TEST_SUITE("src") {
       pair.Send(piece);
       sent += piece;
       input.Begin(&kept);
-      while (input.Read(pair.ours, kTotal, false, &received) == server::Input::ReadStatus::kMore) {
+      while (input.size() < sent.size()) {
+        REQUIRE(input.Read(pair.ours, kTotal, false, &received) <=
+                server::Input::ReadStatus::kDrained);
       }
-      REQUIRE(input.size() == sent.size());
       REQUIRE(input.Keep(&kept));
       CHECK(budget.buffer_bytes() == kept.capacity);
       CHECK(kept.capacity == kTotal);
@@ -119,20 +120,21 @@ TEST_SUITE("src") {
   TEST_CASE("input: a large request that does not fit the limit is not read until it fits") {
     Pair pair;
     constexpr size_t kTotal = 200'000;
-    server::ConnectionMemory budget(kTotal + 1000);
+    // The bytes that have arrived stand in both buffers while one is copied into the other.
+    server::ConnectionMemory budget(kTotal + 3500);
     server::Input input(budget);
     server::Input::Kept kept;
     size_t received = 0;
     pair.Send(std::string(3000, 'h'));
     input.Begin(&kept);
     CHECK(input.Read(pair.ours, 1, false, &received) == server::Input::ReadStatus::kDrained);
-    budget.Add(1001);  // of another connection
+    budget.Add(3501);  // of another connection
     CHECK(input.Read(pair.ours, kTotal, false, &received) == server::Input::ReadStatus::kNoMemory);
     REQUIRE(input.Keep(&kept));
-    CHECK(budget.buffer_bytes() == 3000 + 1001);
+    CHECK(budget.buffer_bytes() == 3000 + 3501);
     budget.BeginWait();
-    CHECK(budget.Excess() == 3000 + 1001 - 1000);
-    budget.Subtract(1001);
+    CHECK(budget.Excess() == 3001);
+    budget.Subtract(3501);
 
     SUBCASE("one that has waited goes first") {
       input.Begin(&kept);
