@@ -311,7 +311,7 @@ Connection::Step Connection::ExecuteOne(unsigned* budget) {
   }
   if (skip_ > 0) Consume(skip_);
   if (worker_.input().size() < needed_) return Step::kNeedInput;
-  if (*budget == 0) return Step::kBudgetUsed;
+  if (*budget == 0 || worker_.MustPause()) return Step::kBudgetUsed;
   protocol::Request request;
   const protocol::ParseResult result = Parse(&request);
   if (result.status == protocol::ParseStatus::kNeedMore) {

@@ -42,7 +42,8 @@ class ConnectionMemory {
   uint64_t buffer_bytes() const { return held_.load(std::memory_order_relaxed); }
   uint64_t bytes() const { return buffer_bytes() + kbf::DetachedBytes(); }
   uint64_t num_waiting() const { return num_waiting_.load(std::memory_order_relaxed); }
-  bool IsShort() const { return limit_ != 0 && (bytes() > Mark() || num_waiting() > 0); }
+  bool IsOverMark() const { return limit_ != 0 && bytes() > Mark(); }
+  bool IsShort() const { return IsOverMark() || (limit_ != 0 && num_waiting() > 0); }
   bool IsOverLimit() const { return limit_ != 0 && bytes() > limit_; }
   // What has to be given back until memory is not short and the largest waiting request fits.
   uint64_t Excess() const {

@@ -24,9 +24,12 @@ void WorstHolders::Offer(const Holder& holder) {
 Shedder::Outcome Shedder::Begin(uint64_t now_ms, size_t num_workers) {
   if (!memory_.IsShort()) return Outcome::kDone;
   const std::lock_guard lock(mutex_);
+  const bool over_limit = memory_.IsOverLimit();
   const bool early = step_.number > 0 && now_ms < step_.time_ms + kRoundIntervalMs;
-  if (num_pending_ > 0 || early) return Outcome::kDone;
-  step_ = {Action::kReport, step_.number + 1, now_ms, !memory_.IsOverLimit(), 0};
+  const bool urgent = over_limit && !futile_.load(std::memory_order_relaxed);
+  if (num_pending_ > 0 || (early && !urgent)) return Outcome::kDone;
+  step_ = {Action::kReport, step_.number + 1, now_ms, !over_limit, 0};
+  running_.store(true, std::memory_order_relaxed);
   num_workers_ = num_pending_ = num_workers;
   worst_.Clear();
   return Outcome::kWakeWorkers;
@@ -54,7 +57,10 @@ Shedder::Outcome Shedder::Report(const WorstHolders& worst) {
   if (--num_pending_ > 0) return Outcome::kDone;
   SetThreshold();
   memory_.ForgetWanted();
-  if (step_.threshold == std::numeric_limits<double>::infinity()) return Outcome::kDone;
+  if (step_.threshold == std::numeric_limits<double>::infinity()) {
+    EndRound(true);
+    return Outcome::kDone;
+  }
   step_.action = Action::kClose;
   ++step_.number;
   num_pending_ = num_workers_;
@@ -63,7 +69,12 @@ Shedder::Outcome Shedder::Report(const WorstHolders& worst) {
 
 void Shedder::Closed() {
   const std::lock_guard lock(mutex_);
-  --num_pending_;
+  if (--num_pending_ == 0) EndRound(false);
+}
+
+void Shedder::EndRound(bool futile) {
+  futile_.store(futile, std::memory_order_relaxed);
+  running_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace server

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -58,6 +59,13 @@ class Shedder {
 
   // Begins a round if memory is short, none is running and the last one is some milliseconds ago.
   Outcome Begin(uint64_t now_ms, size_t num_workers);
+  // Requests are not carried out for the moment: replacing and evicting items that replies hold
+  // would take more than the limit before anybody is closed.
+  bool MustPause() const {
+    if (!memory_.IsOverMark()) return false;
+    return running_.load(std::memory_order_relaxed) ||
+           (memory_.IsOverLimit() && !futile_.load(std::memory_order_relaxed));
+  }
   // What a worker that has done the steps up to number `last_step` is to do now.
   Step NextStep(uint64_t last_step);
   // The answers to a step.
@@ -66,8 +74,11 @@ class Shedder {
 
  private:
   void SetThreshold();
+  void EndRound(bool futile);
 
   ConnectionMemory& memory_;
+  std::atomic<bool> running_{false};
+  std::atomic<bool> futile_{false};  // the last round found nobody to close
   std::mutex mutex_;
   // Guarded by mutex_.
   Step step_;

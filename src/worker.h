@@ -67,6 +67,7 @@ class Worker {
   void ShedIfShort() {
     if (memory().IsShort()) Proceed(state_.shedder.Begin(now_ms_, state_.workers.size()));
   }
+  bool MustPause() const { return state_.shedder.MustPause(); }
   // Another turn, after everybody who is waiting had one. False: no memory to remember it.
   [[nodiscard]] bool ResumeLater(Connection* connection);
   // The same, but in some milliseconds: there is no memory for its request now.

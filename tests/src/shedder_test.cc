@@ -83,6 +83,26 @@ TEST_SUITE("src") {
     CHECK(shedder.Begin(200, 1) == Shedder::Outcome::kWakeWorkers);
   }
 
+  TEST_CASE("shedder: requests pause while a round runs, and over the limit until one has ended") {
+    server::ConnectionMemory memory(kLimit);
+    Shedder shedder(memory);
+    memory.Add(800);
+    CHECK_FALSE(shedder.MustPause());  // nobody has begun a round yet
+    REQUIRE(shedder.Begin(100, 1) == Shedder::Outcome::kWakeWorkers);
+    CHECK(shedder.MustPause());
+    REQUIRE(shedder.Report(Offered({{5, 250}})) == Shedder::Outcome::kWakeWorkers);
+    CHECK(shedder.MustPause());
+    memory.Subtract(250);
+    shedder.Closed();
+    CHECK_FALSE(shedder.MustPause());
+
+    memory.Add(kLimit);
+    CHECK(shedder.MustPause());
+    REQUIRE(shedder.Begin(100, 1) == Shedder::Outcome::kWakeWorkers);  // at once
+    REQUIRE(shedder.Report({}) == Shedder::Outcome::kDone);
+    CHECK_FALSE(shedder.MustPause());  // nobody can be closed, so waiting does not help
+  }
+
   TEST_CASE("shedder: as much is given back as the largest waiting request needs") {
     server::ConnectionMemory memory(kLimit);
     Shedder shedder(memory);
