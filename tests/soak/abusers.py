@@ -9,7 +9,8 @@ Promises:  every kind has a fixed number of connections, and each connection sta
            one late, never more frequent. No key is one of kbfload's, which have no colon and more
            than 10 bytes, so that its answers can be checked meanwhile.
 Requires:  SIGTERM or --seconds ends it; it then closes its connections and prints one JSON object:
-           actions, late starts, and how the actions ended, by kind. Values that were read back and
+           actions, late starts, and how the actions ended, by kind. Before that it prints "started"
+           when SIGTERM ends it so, and "all have acted" when every kind has ended an action. Values that were read back and
            were neither absent nor the last ones written are counted as "wrong".
 Costs:     about a tenth of a core at rate 1. Large payloads are made once.
 """
@@ -575,11 +576,21 @@ async def keep_on(abuse, which, rate, offset):
             counts["refused"] += 1
 
 
+async def tell_when_all_have_acted(abuse, kinds):
+    ends = ("completed", "closed", "timed_out", "refused")
+    while not all(any(abuse.counts[which.name][end] for end in ends) for which in kinds):
+        await asyncio.sleep(0.1)
+    print("all have acted", flush=True)
+    await asyncio.Event().wait()
+
+
 async def abuse_server(abuse, kinds, rate, seconds):
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    print("started", flush=True)
     tasks = [asyncio.ensure_future(keep_on(abuse, which, rate, (i + 1) / which.connections))
              for which in kinds for i in range(which.connections)]
+    tasks.append(asyncio.ensure_future(tell_when_all_have_acted(abuse, kinds)))
     stopping = asyncio.ensure_future(stop.wait())
     # A mistake in an action ends everything, so that it is seen.
     done, _ = await asyncio.wait([stopping, *tasks], timeout=seconds,
