@@ -45,7 +45,8 @@ config.mk config.h &: config.status config.h.in src/config.mk.in
 
 # ---- flags ---------------------------------------------------------------------------------------------------------
 
-CPPFLAGS += -I.
+# The public headers include each other as <kbf/...>, as they do where they are installed.
+CPPFLAGS += -I. -Istorage/include
 CXXFLAGS += -Wall -Wextra $(WERROR)
 ifneq ($(SANITIZE),)
 CXXFLAGS += -DKBF_NO_JEMALLOC -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -67,15 +68,15 @@ COMPILE = $(CXX) $(CPPFLAGS) $(HARDENING_CXXFLAGS) $(CXXFLAGS) -MMD -MP
 
 # ---- sources: one wildcard per room --------------------------------------------------------------------------------
 
-STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc)
+STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc storage/api/*.cc)
 PROTOCOL_SRC := $(wildcard protocol/*.cc)
 SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc))
 LOAD_SRC := $(wildcard tools/kbfload/*.cc)
 TOOL_SRC := $(wildcard tools/*.cc)
 TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc)
 BENCH_SRC := $(wildcard bench/*.cc)
-HEADERS := $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h bench/*.h)
-PUBLIC_HEADERS := $(wildcard storage/*.h storage/paper/*.h)
+PUBLIC_HEADERS := $(wildcard storage/include/kbf/*.h)
+HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h storage/api/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h bench/*.h)
 
 objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
 STORAGE_OBJ := $(call objects,$(STORAGE_SRC))
@@ -92,7 +93,7 @@ BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
 PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan
 
-all: $(BUILD)/libkbf.a $(BUILD)/kbf.pc $(PROGRAMS)
+all: $(BUILD)/libkbf.a $(BUILD)/libkbf.so $(BUILD)/kbf.pc $(PROGRAMS)
 
 $(BUILD)/%.o: %.cc config.h
 	@mkdir -p $(@D)
@@ -104,6 +105,26 @@ $(BUILD)/storage/kbf_kernel_clmul.o: EXTRA_FLAGS = $(CLMUL_FLAGS)
 $(BUILD)/libkbf.a: $(STORAGE_OBJ)
 	@rm -f $@
 	$(AR) rc $@ $^ && $(RANLIB) $@
+
+# The shared library has objects of its own: position-independent, and without jemalloc, because a program that loads
+# the library, such as Python, already has an allocator. storage/api/libkbf.map says which names it shows; so the
+# compiler may inline the others, and needs no default visibility. The paper's algorithms are not in it.
+SONAME := libkbf.so.0
+SHARED_OBJ := $(patsubst %.cc,$(BUILD)/pic/%.o,$(filter-out storage/paper/%,$(STORAGE_SRC)))
+SHARED_CXXFLAGS := -fPIC -fno-semantic-interposition -DKBF_NO_JEMALLOC
+
+$(BUILD)/pic/%.o: %.cc config.h
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(filter-out -fPIE,$(HARDENING_CXXFLAGS)) $(CXXFLAGS) $(SHARED_CXXFLAGS) -MMD -MP $(EXTRA_FLAGS) -c -o $@ $<
+
+$(BUILD)/pic/storage/kbf_kernel_clmul.o: EXTRA_FLAGS = $(CLMUL_FLAGS)
+
+$(BUILD)/$(SONAME): $(SHARED_OBJ) storage/api/libkbf.map
+	$(CXX) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=storage/api/libkbf.map -Wl,-z,defs $(CXXFLAGS) \
+	  $(filter-out -pie,$(HARDENING_LDFLAGS)) $(LDFLAGS) -pthread -o $@ $(SHARED_OBJ)
+
+$(BUILD)/libkbf.so: $(BUILD)/$(SONAME)
+	ln -sf $(SONAME) $@
 
 $(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
 	@mkdir -p $(@D)
@@ -131,12 +152,12 @@ $(BUILD)/bench/kbfload_bench: $(LOAD_OBJ) $(BUILD)/protocol/client.o
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
 	$(LINK)
 
--include $(ALL_OBJ:.o=.d)
+-include $(ALL_OBJ:.o=.d) $(SHARED_OBJ:.o=.d)
 
 # ---- running and checking ------------------------------------------------------------------------------------------
 
 # ARGS='-m 2048 -v' passes options on.
-serve: all
+serve: $(PROGRAMS)
 	@tools/serve $(BUILD) $(ARGS)
 
 # tests/run prints one line per step and ends with "N passed, M failed".
@@ -262,7 +283,7 @@ $(BUILD)/lint/%.tidy: %.cc .clang-tidy config.h $(BUILD)/lint/packages
 $(BUILD)/lint/%.cppcheck: %.cc config.h $(BUILD)/lint/packages
 	@mkdir -p $(@D)
 	@cppcheck --quiet --std=c++20 --language=c++ --inline-suppr --error-exitcode=1 \
-	  --enable=warning,performance,portability --suppress=missingIncludeSystem -I. $<
+	  --enable=warning,performance,portability --suppress=missingIncludeSystem -I. -Istorage/include $<
 	@touch $@
 ifneq ($(filter lint,$(MAKECMDGOALS)),)
 -include $(patsubst %.cc,$(BUILD)/lint/%.d,$(LINT_SRC))
@@ -272,8 +293,11 @@ endif
 
 UNIT_DIR = $(prefix)/lib/systemd/system
 
+# Where Python looks for modules is not the same everywhere: docs/LIBRARY.md says what to set.
+pythondir ?= $(libdir)/python3/dist-packages
+
 install: all
-	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/kbf/storage/paper \
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/kbf $(DESTDIR)$(pythondir) \
 	  $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(docdir) $(DESTDIR)$(UNIT_DIR)
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(bindir)
 	install -m 644 $(wildcard docs/*.1) $(DESTDIR)$(mandir)/man1
@@ -282,23 +306,25 @@ install: all
 	test -e $(DESTDIR)$(sysconfdir)/kbfcached.conf || install -m 644 docs/kbfcached.conf $(DESTDIR)$(sysconfdir)
 	sed -e 's|/usr/bin/|$(bindir)/|; s|/etc/kbfcached.conf|$(sysconfdir)/kbfcached.conf|' docs/kbfcached.service \
 	  > $(DESTDIR)$(UNIT_DIR)/kbfcached.service
-	install -m 644 $(BUILD)/libkbf.a $(DESTDIR)$(libdir)
+	install -m 644 $(BUILD)/libkbf.a $(BUILD)/$(SONAME) $(DESTDIR)$(libdir)
+	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libkbf.so
 	install -m 644 $(BUILD)/kbf.pc $(DESTDIR)$(libdir)/pkgconfig
-	install -m 644 $(wildcard storage/*.h) $(DESTDIR)$(includedir)/kbf/storage
-	install -m 644 $(wildcard storage/paper/*.h) $(DESTDIR)$(includedir)/kbf/storage/paper
+	install -m 644 $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)/kbf
+	install -m 644 tools/python/kbf.py $(DESTDIR)$(pythondir)
 
 # Removes the files that install puts there, by name, and directories of ours only when they are empty: a directory
 # variable may be set to a place that others use too.
 uninstall: config.mk
-	rm -f $(patsubst $(BUILD)/%,$(DESTDIR)$(bindir)/%,$(PROGRAMS)) $(DESTDIR)$(libdir)/libkbf.a $(DESTDIR)$(libdir)/pkgconfig/kbf.pc
+	rm -f $(patsubst $(BUILD)/%,$(DESTDIR)$(bindir)/%,$(PROGRAMS)) $(DESTDIR)$(libdir)/pkgconfig/kbf.pc
+	rm -f $(addprefix $(DESTDIR)$(libdir)/,libkbf.a libkbf.so $(SONAME)) $(DESTDIR)$(pythondir)/kbf.py
 	rm -f $(patsubst docs/%,$(DESTDIR)$(mandir)/man1/%,$(wildcard docs/*.1)) $(DESTDIR)$(UNIT_DIR)/kbfcached.service
-	rm -f $(addprefix $(DESTDIR)$(includedir)/kbf/,$(PUBLIC_HEADERS))
+	rm -f $(patsubst storage/include/%,$(DESTDIR)$(includedir)/%,$(PUBLIC_HEADERS))
 	rm -f $(addprefix $(DESTDIR)$(docdir)/,kbfcached.conf README.md)
-	-rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR)$(includedir)/,kbf/storage/paper kbf/storage kbf) $(DESTDIR)$(docdir)
+	-rmdir --ignore-fail-on-non-empty $(DESTDIR)$(includedir)/kbf $(DESTDIR)$(docdir)
 	! cmp -s docs/kbfcached.conf $(DESTDIR)$(sysconfdir)/kbfcached.conf || rm -f $(DESTDIR)$(sysconfdir)/kbfcached.conf
 
 # For tests/install_check.
-DIRECTORIES := prefix bindir libdir includedir datadir docdir mandir sysconfdir
+DIRECTORIES := prefix bindir libdir pythondir includedir datadir docdir mandir sysconfdir
 print-directories: config.mk
 	@$(foreach name,$(DIRECTORIES),echo '$(name)=$($(name))';)
 
@@ -323,7 +349,7 @@ help:
 	@echo 'make fuzz       every fuzz target with clang, SECONDS=600 shared out among them; new inputs in build-fuzz/corpus'
 	@echo 'make coverage   lines of protocol/ and src/ that the tests run; fails below 90 %'
 	@echo 'make format | check-format | lint    clang-format; clang-tidy and cppcheck'
-	@echo 'make install | uninstall    programs, libkbf.a, headers, kbf.pc (DESTDIR, ./configure --prefix)'
+	@echo 'make install | uninstall    programs, libkbf.a, libkbf.so, headers, kbf.pc, kbf.py (DESTDIR, ./configure --prefix)'
 	@echo '                            ./configure --disable-hardening leaves out what hardens the programs'
 	@echo 'make dist       a source archive of the last commit'
 	@echo 'make clean | distclean      remove what was built | and what was configured'
