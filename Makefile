@@ -18,6 +18,7 @@ PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libxxhash-dev libcli11-de
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
 PACKAGES_VERSUS := memcached python3
+PACKAGES_DEMO := memcached python3
 # The clients that the end-to-end tests use; tests/e2e/run asks for the rest.
 PACKAGES_TEST := memcached python3
 INSTALL_PACKAGES := tools/install-packages
@@ -87,7 +88,7 @@ ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) 
 ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
-.PHONY: all serve check check-unit check-layers check-headers bench versus install uninstall print-directories dist asan ubsan tsan \
+.PHONY: all serve demo check check-unit check-layers check-headers bench versus install uninstall print-directories dist asan ubsan tsan \
         sanitizer-run format check-format lint clean distclean help soak fuzz fuzz-build coverage
 .SECONDARY:
 
@@ -159,6 +160,11 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
 # ARGS='-m 2048 -v' passes options on.
 serve: $(PROGRAMS)
 	@tools/serve $(BUILD) $(ARGS)
+
+# kbfcached and memcached side by side for half a minute; leaves nothing behind.
+demo: all
+	@$(INSTALL_PACKAGES) 'for the demo' $(PACKAGES_DEMO)
+	@tools/demo $(BUILD)
 
 # tests/run prints one line per step and ends with "N passed, M failed".
 check: all $(BUILD)/tests/unit $(BUILD)/docs/example
@@ -340,6 +346,7 @@ distclean: clean
 help:
 	@echo 'make            build everything into build/ (installs missing packages and configures first)'
 	@echo 'make serve      the same, then run the server'
+	@echo 'make demo       memcached and kbfcached side by side, with the same memory: who holds more?'
 	@echo 'make check      the same, then every test; ends with "N passed, M failed"'
 	@echo 'make soak       the statistical tests with more seeds and larger sizes'
 	@echo 'make soak-server MINUTES=30     good clients beside abusers; plain, under ASan and under TSan (SOAK_BUILDS), MINUTES each'

@@ -1,11 +1,12 @@
-// kbfplan: how much memory will N keys take? Prints what the planner (storage/planner.h) chooses
-// for given error budgets, the runners-up, and the papers' own setting beside them; as a table, or
-// as JSON for programs.
+// kbfplan: how much memory will N keys take? Prints the -m with which kbfcached holds them, part by
+// part (storage/store_planner.h), and below that the cell layouts that the planner compared
+// (storage/planner.h) and the papers' own setting; as tables, or as JSON for programs.
 //
-// Exit codes: 0 planned; 1 the numbers cannot be planned for (one line on stderr); CLI11's own for
-// unknown options.
+// Exit codes: 0 planned; 1 the numbers cannot be planned for, or the command line is wrong (one
+// line on stderr).
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -17,6 +18,8 @@
 
 #include "config.h"
 #include "storage/planner.h"
+#include "storage/store_planner.h"
+#include "tools/wrong_call.h"
 
 namespace {
 
@@ -24,6 +27,11 @@ using kbf::Plan;
 
 constexpr size_t kRowsShown = 8;
 constexpr double kPaperFalsePositive = 1e-3;  // the setting of the papers' experiments
+constexpr uint64_t kMegabyte = uint64_t{1} << 20;
+// kbfcached gives the store all of -m but a sixteenth, which is for the buffers of connections.
+constexpr uint64_t kConnectionShare = 16;
+constexpr uint64_t kStoreBytesPerMegabyte = kMegabyte - kMegabyte / kConnectionShare;
+constexpr uint64_t kValueBytesMax = uint64_t{1} << 30;
 
 // What is wrong with the user's numbers; main prints it.
 struct InputError {
@@ -33,6 +41,7 @@ struct InputError {
 struct Arguments {
   std::string keys = "1e6";
   std::string values = "3000";
+  std::string value_size = "100";
   std::string false_negative = "2e-3";
   std::string false_positive = "2e-5";
   bool json = false;
@@ -53,6 +62,15 @@ struct Row {
   std::optional<uint64_t>
       values_max;  // the papers' dictionary has no limit that follows from the cell
   bool chosen = false;
+};
+
+// What is asked for, and what was found.
+struct Report {
+  kbf::StorePlanRequest request;
+  kbf::StorePlanOutcome server;
+  std::vector<Row> rows;
+  Row chosen;
+  Row paper;
 };
 
 // ---- reading numbers ----
@@ -176,19 +194,69 @@ std::string WhyChosen(const Row& chosen, const Row& smallest) {
          " instead of " + std::to_string(smallest.memory_accesses) + ")";
 }
 
-void PrintTable(const std::vector<Row>& rows, const Row& chosen, const Row& paper, uint64_t keys,
-                const kbf::PlanRequest& request) {
+uint64_t MegabytesOf(const kbf::StorePlan& plan) {
+  return plan.memory_bytes / kStoreBytesPerMegabyte;
+}
+
+struct Part {
+  const char* name;
+  uint64_t bytes;
+  std::string what;
+};
+
+// Adds up to all of -m.
+std::vector<Part> PartsOf(const kbf::StorePlan& plan, const kbf::StorePlanRequest& request) {
+  const kbf::StoreParts& parts = plan.parts;
+  const std::string slabs =
+      std::to_string(plan.num_slabs) + (plan.num_slabs == 1 ? " slab" : " slabs");
+  return {{"filters", parts.cells,
+           slabs + " with " + std::to_string(plan.filters_per_slab) + " filters of " +
+               std::to_string(plan.filter_keys) + " keys"},
+          {"locator", parts.locator, "which filters to ask"},
+          {"dictionary", parts.dictionary, "codes of the values, for each slab"},
+          {"values", parts.values,
+           std::to_string(request.distinct_values) + " times " +
+               std::to_string(request.value_bytes) + " bytes"},
+          {"exact items", parts.front, "what was used last"},
+          {"other", parts.other, "bookkeeping"},
+          {"reserve", plan.memory_bytes - parts.total(), "for the allocator and for growing"},
+          {"connections", MegabytesOf(plan) * kMegabyte - plan.memory_bytes, "their buffers"}};
+}
+
+void PrintServer(const Report& report) {
+  if (!report.server.plan) {
+    std::printf("No -m of kbfcached holds them: %s.\n\n", report.server.error.c_str());
+    return;
+  }
+  const kbf::StorePlan& plan = *report.server.plan;
+  const uint64_t megabytes = MegabytesOf(plan);
+  std::printf(
+      "kbfcached -m %llu holds them, %.1f bytes per key with everything:\n\n",
+      static_cast<unsigned long long>(megabytes),
+      static_cast<double>(megabytes * kMegabyte) / static_cast<double>(report.request.keys));
+  for (const Part& part : PartsOf(plan, report.request)) {
+    std::printf("  %-12s %11s   %s\n", part.name, HumanBytes(part.bytes).c_str(),
+                part.what.c_str());
+  }
+  std::printf("\n");
+}
+
+void PrintTable(const Report& report) {
+  const kbf::StorePlanRequest& request = report.request;
   std::printf(
       "%llu keys, %llu distinct values; at most %.3g false negatives, %.3g false positives\n\n",
-      static_cast<unsigned long long>(keys),
+      static_cast<unsigned long long>(request.keys),
       static_cast<unsigned long long>(request.distinct_values), request.false_negative,
       request.false_positive);
-  std::printf("  %-9s %3s %6s %6s %6s %10s %11s %9s %9s %9s\n", "layout", "k", "lines", "load",
-              "check", "bytes/key", "memory", "false-", "false+", "accesses");
-  for (const Row& row : rows) PrintRow(row);
-  PrintRow(paper);
+  PrintServer(report);
+  std::printf("Filters alone, by cell layout:\n\n  %-9s %3s %6s %6s %6s %10s %11s %9s %9s %9s\n",
+              "layout", "k", "lines", "load", "check", "bytes/key", "memory", "false-", "false+",
+              "accesses");
+  for (const Row& row : report.rows) PrintRow(row);
+  PrintRow(report.paper);
+  const Row& chosen = report.chosen;
   std::printf("\n* %s, k = %u: %s.\n", chosen.layout.c_str(), chosen.num_hashes,
-              WhyChosen(chosen, rows.front()).c_str());
+              WhyChosen(chosen, report.rows.front()).c_str());
   std::printf(
       "  It holds up to %llu distinct values. Rates are predictions, planned to %.0f %% of the "
       "budgets.\n",
@@ -214,52 +282,84 @@ std::string JsonRow(const Row& row) {
   return json + "}";
 }
 
-void PrintJson(const std::vector<Row>& rows, const Row& chosen, const Row& paper, uint64_t keys,
-               const kbf::PlanRequest& request) {
-  std::string json = "{\n  \"request\": {\"keys\": " + std::to_string(keys) +
+std::string JsonServer(const Report& report) {
+  if (!report.server.plan) return "null";
+  const kbf::StorePlan& plan = *report.server.plan;
+  std::string json = "{\"memory_megabytes\": " + std::to_string(MegabytesOf(plan)) +
+                     ", \"num_slabs\": " + std::to_string(plan.num_slabs) +
+                     ", \"filters_per_slab\": " + std::to_string(plan.filters_per_slab) +
+                     ", \"filter_keys\": " + std::to_string(plan.filter_keys) + ", \"bytes\": {";
+  const char* separator = "";
+  for (const Part& part : PartsOf(plan, report.request)) {
+    std::string name = part.name;
+    std::replace(name.begin(), name.end(), ' ', '_');
+    json += separator + ("\"" + name + "\": ") + std::to_string(part.bytes);
+    separator = ", ";
+  }
+  return json + "}}";
+}
+
+void PrintJson(const Report& report) {
+  const kbf::StorePlanRequest& request = report.request;
+  std::string json = "{\n  \"request\": {\"keys\": " + std::to_string(request.keys) +
                      ", \"values\": " + std::to_string(request.distinct_values) +
+                     ", \"value_size\": " + std::to_string(request.value_bytes) +
                      ", \"false_negative\": " + Format("%.6g", request.false_negative) +
                      ", \"false_positive\": " + Format("%.6g", request.false_positive) + "},\n";
-  json += "  \"chosen\": " + JsonRow(chosen) + ",\n  \"choices\": [";
-  for (size_t i = 0; i < rows.size(); ++i) json += (i ? ",\n    " : "\n    ") + JsonRow(rows[i]);
-  json += "\n  ],\n  \"paper\": " + JsonRow(paper) + "\n}\n";
+  json += "  \"server\": " + JsonServer(report) + ",\n";
+  json += "  \"chosen\": " + JsonRow(report.chosen) + ",\n  \"choices\": [";
+  const char* separator = "\n    ";
+  for (const Row& row : report.rows) {
+    json += separator + JsonRow(row);
+    separator = ",\n    ";
+  }
+  json += "\n  ],\n  \"paper\": " + JsonRow(report.paper) + "\n}\n";
   std::fputs(json.c_str(), stdout);
 }
 
 void Run(const Arguments& arguments) {
-  const uint64_t keys = ParseCount("--keys", arguments.keys, kbf::kPlanKeysMax);
-  kbf::PlanRequest request;
+  kbf::StorePlanRequest request;
+  request.keys = ParseCount("--keys", arguments.keys, kbf::kPlanKeysMax);
   request.distinct_values = ParseCount("--values", arguments.values, kbf::kPlanValuesMax);
+  request.value_bytes = ParseCount("--value-size", arguments.value_size, kValueBytesMax);
   request.false_negative = ParseNumber("--false-negative", arguments.false_negative, false);
   request.false_positive = ParseNumber("--false-positive", arguments.false_positive, false);
 
-  const kbf::PlanOutcome outcome = kbf::MakePlan(request);
+  const kbf::PlanRequest filters{request.false_negative, request.false_positive,
+                                 request.distinct_values};
+  const kbf::PlanOutcome outcome = kbf::MakePlan(filters);
   if (!outcome.plan) throw InputError{outcome.error};
-  const std::vector<Row> rows = RowsOf(kbf::PlanChoices(request), *outcome.plan, keys);
-  const Row chosen = RowOf(*outcome.plan, keys, true);
-  (arguments.json ? PrintJson : PrintTable)(rows, chosen, PaperRow(keys), keys, request);
+  const Report report{request, kbf::PlanStore(request, kStoreBytesPerMegabyte),
+                      RowsOf(kbf::PlanChoices(filters), *outcome.plan, request.keys),
+                      RowOf(*outcome.plan, request.keys, true), PaperRow(request.keys)};
+  (arguments.json ? PrintJson : PrintTable)(report);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app{"kbfplan: memory and error rates of a key-value Bloom filter, before you build it"};
+  CLI::App app{
+      "kbfplan: the memory that kbfcached needs for a number of keys, and the errors to expect",
+      "kbfplan"};
   app.option_defaults()->always_capture_default();
   app.add_option("--keys", arguments.keys,
                  "keys to hold; 1000000, 1e9, 10M (k, M, G, T: powers of ten)");
   app.add_option("--values", arguments.values, "distinct values among them");
+  app.add_option("--value-size", arguments.value_size, "mean bytes of a value");
   app.add_option("--false-negative", arguments.false_negative,
-                 "budget: share of stored keys that may miss");
+                 "most stored keys that may miss, as a share");
   app.add_option("--false-positive", arguments.false_positive,
-                 "budget: share of never-stored keys that may hit");
+                 "most keys that nobody stored that may be found, as a share");
   app.add_flag("--json", arguments.json, "print JSON instead of a table");
   app.set_version_flag("--version", std::string("kbfplan ") + PACKAGE_VERSION);
   app.footer(
       "Example:\n  kbfplan --keys 1e9 --values 3000 --false-negative 2e-3 --false-positive 2e-5");
-  CLI11_PARSE(app, argc, argv);
   try {
+    app.parse(argc, argv);
     Run(arguments);
+  } catch (const CLI::ParseError& error) {
+    return tools::ExplainCall(app, error);
   } catch (const InputError& error) {
     std::fprintf(stderr, "kbfplan: %s\n", error.text.c_str());
     return 1;
