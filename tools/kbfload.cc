@@ -14,10 +14,12 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config.h"
 #include "tools/kbfload/commands.h"
+#include "tools/wrong_call.h"
 
 namespace {
 
@@ -36,12 +38,14 @@ std::string ReadCount(std::string& text) {
   }
   if (code != std::errc() || !rest.empty() || !(number >= 0 && number < 1e15) ||
       number != std::floor(number)) {
-    return "'" + text + "' is no whole number such as 1000000, 1e6 or 10M";
+    return "needs a whole number such as 1000000, 1e6 or 10M, not '" + text + "'";
   }
   text = std::to_string(static_cast<unsigned long long>(number));
   return {};
 }
-const CLI::Validator kCount(ReadCount, "COUNT", "count");
+const CLI::Validator kCount(ReadCount, "", "count");
+const CLI::Validator kWhole32 = tools::Whole(0, UINT32_MAX);
+const CLI::Validator kWhole53 = tools::Whole(0, 0x1p53);
 
 // Short options that are refused, with what to say instead.
 struct Misread {
@@ -82,7 +86,7 @@ void AddServer(CLI::App* app, Settings* settings, int servers) {
       ->required(servers == 2);
   app->add_option("--timeout", settings->load.timeout_s,
                   "seconds without an answer before giving up")
-      ->check(CLI::Range(0.01, 3600.0));
+      ->check(tools::Real(0.01, 3600.0));
 }
 
 // `lists`: several numbers, separated by commas (sweep).
@@ -90,20 +94,27 @@ void AddLoad(CLI::App* app, Settings* settings, bool lists) {
   const std::map<std::string, protocol::Wire> wires = {{"text", protocol::Wire::kText},
                                                        {"binary", protocol::Wire::kBinary},
                                                        {"meta", protocol::Wire::kMeta}};
-  app->add_option("--protocol", settings->wire, "text, binary or meta")
-      ->transform(CLI::CheckedTransformer(wires).description("text|binary|meta"))
+  const auto set_wire = [wires, settings](const std::string& name) {
+    const auto found = wires.find(name);
+    if (found == wires.end()) {
+      throw CLI::ValidationError("--protocol needs text, binary or meta, not '" + name + "'");
+    }
+    settings->wire = found->second;
+  };
+  app->add_option_function<std::string>("--protocol", set_wire, "text, binary or meta")
+      ->type_name("text|binary|meta")
       ->default_str("text")
       ->group("Load");
   const auto number = [&](const char* name, std::vector<unsigned>* list, const char* what,
                           unsigned max) {
-    auto* const option = app->add_option(name, *list, what)->check(CLI::Range(1u, max));
+    auto* const option = app->add_option(name, *list, what)->check(tools::Whole(1, max));
     option->group("Load")->expected(1, lists ? 100 : 1)->delimiter(',');
   };
   number("-c,--connections", &settings->connections, "connections, over all threads", 100000);
   number("--pipeline", &settings->pipeline, "requests that are sent at once", 100000);
   number("--multiget", &settings->multiget, "keys in a get", 10000);
   app->add_option("-t,--threads", settings->load.threads, "threads")
-      ->check(CLI::Range(1u, 1024u))
+      ->check(tools::Whole(1, 1024u))
       ->group("Load");
 }
 
@@ -112,19 +123,21 @@ void AddWorkload(CLI::App* app, Settings* settings) {
   const auto add = [app](const char* name, auto* value, const char* what) {
     return app->add_option(name, *value, what)->group("Workload");
   };
-  add("--seed", &work.seed, "all randomness follows from it");
+  add("--seed", &work.seed, "all randomness follows from it")->check(kWhole53);
   add("--keys", &work.keys, "how many keys there are")->transform(kCount);
   add("--key-size", &work.key_size, "etc (ETC's distribution), N or A-B bytes");
   add("--value-size", &work.value_size, "etc, tiny (ETC's below 15 bytes), N or A-B bytes");
   add("--value-max", &work.value_bytes_max, "longer values are drawn as this")
       ->transform(kCount)
-      ->check(CLI::Range(0u, load::kValueBytesLimit));
+      ->check(tools::Whole(0, load::kValueBytesLimit));
   add("--values", &work.values, "distinct values; 0: every key has its own")->transform(kCount);
   add("--value-zipf", &work.value_zipf, "Zipf exponent of the values' popularity; 0: uniform")
-      ->check(CLI::Range(0.0, 10.0));
-  add("--generation", &work.generation, "another generation gives every key another value");
-  add("--flags", &work.flags, "client flags that are stored, and checked");
-  add("--ttl", &settings->ttl_s, "seconds that sets give their keys to live; 0: for ever");
+      ->check(tools::Real(0.0, 10.0));
+  add("--generation", &work.generation, "another generation gives every key another value")
+      ->check(kWhole32);
+  add("--flags", &work.flags, "client flags that are stored, and checked")->check(kWhole32);
+  add("--ttl", &settings->ttl_s, "seconds that sets give their keys to live; 0: for ever")
+      ->check(kWhole32);
   add("--keys-file", &settings->keys_file, "keys from this file, one a line");
 }
 
@@ -143,18 +156,19 @@ void AddMix(CLI::App* app, Settings* settings, std::string* mix) {
   };
   add("--mix", mix, "shares of get:set:delete")->capture_default_str();
   add("--zipf", &settings->mix.zipf, "Zipf exponent of the keys' popularity; 0: uniform")
-      ->check(CLI::Range(0.0, 10.0));
+      ->check(tools::Real(0.0, 10.0));
   add("--strangers", &settings->mix.strangers, "share of gets that ask for keys nobody stored")
-      ->check(CLI::Range(0.0, 1.0));
-  add("--pass", &settings->mix.pass, "another pass draws other keys by the same rules");
+      ->check(tools::Real(0.0, 1.0));
+  add("--pass", &settings->mix.pass, "another pass draws other keys by the same rules")
+      ->check(kWhole32);
   app->add_flag("--read-through", settings->read_through, "set every key that a get missed")
       ->group("Mix");
   add("--seconds", &settings->load.seconds, "how long, where --ops or --trace do not end it")
-      ->check(CLI::Range(0.01, 1e6));
+      ->check(tools::Real(0.01, 1e6));
   app->add_flag("--fill", settings->fill_first, "store all keys first")->group("Mix");
   AddForce(app, settings);
   add("--warmup", &settings->warmup_s, "seconds of the same mix that are not counted")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(tools::Real(0.0, 1e6));
   AddOps(app, settings, "end after so many operations");
 }
 
@@ -162,18 +176,18 @@ void AddMix(CLI::App* app, Settings* settings, std::string* mix) {
 void AddRate(CLI::App* app, Settings* settings) {
   app->add_option("--rate", settings->load.rate,
                   "open loop: requests per second, over all connections")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(tools::Real(0.0, 1e9))
       ->group("Mix");
   app->add_option("--trace", settings->trace_file, "replay the requests of this file")
       ->group("Mix");
 }
 
 void AddCrush(CLI::App* app, Settings* settings) {
-  app->add_option("--config", settings->crush_file, "the file; see the manual")->required();
+  app->add_option("--config", settings->crush_file, "the file; see the manual");
   app->add_option("--seconds", settings->load.seconds, "how long, where --ops does not end it")
-      ->check(CLI::Range(0.01, 1e6));
+      ->check(tools::Real(0.01, 1e6));
   AddOps(app, settings, "end each line after so many operations");
-  app->add_option("-t,--threads", settings->load.threads, "threads")->check(CLI::Range(1u, 1024u));
+  app->add_option("-t,--threads", settings->load.threads, "threads")->check(tools::Whole(1, 1024u));
 }
 
 struct Command {
@@ -209,7 +223,7 @@ std::vector<Command> AddCommands(CLI::App* app, Settings* settings, std::string*
     AddRate(sub, settings);
   }
   compare->add_option("--rounds", settings->rounds, "turns of each server")
-      ->check(CLI::Range(1u, 1000u))
+      ->check(tools::Whole(1, 1000u))
       ->group("Mix");
   return {{fill, load::Fill},   {verify, load::Verify},   {run, load::Run},
           {sweep, load::Sweep}, {compare, load::Compare}, {crush, load::Crush}};
@@ -220,11 +234,48 @@ int Dispatch(const std::vector<Command>& commands, Settings* settings, const std
   settings->version = PACKAGE_VERSION;
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
+    if (command.app->get_name() == "crush" && settings->crush_file.empty()) {
+      throw std::invalid_argument("crush needs --config FILE: docs/kbfload.md shows one");
+    }
     // Work that ends by itself is not cut off, unless asked for.
     const bool ends = settings->ops > 0 || !settings->trace_file.empty();
     if (ends && command.app->count("--seconds") == 0) settings->load.seconds = 0;
     return command.run(*settings);
   }
+  return load::kBadSettings;
+}
+
+// Why the first word is no beginning of a call; empty where it is. CLI11 would only say that a
+// subcommand is required.
+std::string FirstWordError(const std::vector<Command>& commands, int argc, char** argv) {
+  std::string names;
+  const std::string word = argc > 1 ? argv[1] : "";
+  for (const Command& command : commands) {
+    if (word == command.app->get_name()) return {};
+    names += (names.empty() ? "" : ", ") + command.app->get_name();
+  }
+  if (word.starts_with("-h") || word.starts_with("--help") || word.starts_with("--version")) {
+    return {};
+  }
+  if (word.empty()) return "give a command: " + names;
+  if (word.starts_with('-')) return "give a command before '" + word + "': " + names;
+  return "'" + word + "' is no command: use one of " + names;
+}
+
+// CLI11 says how many of "server" are required; this says what to write.
+int ExplainCall(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string command = tools::CommandOf(app).get_name();
+  const bool is_about_servers = std::string_view(error.what()).starts_with("server");
+  // An unknown option leaves its value behind, which looks like one more server.
+  const std::string extra = tools::ExtraWord(app);
+  if (is_about_servers && extra.starts_with("unknown option")) {
+    return tools::PrintWrongCall(app, extra);
+  }
+  if (!is_about_servers) return tools::ExplainCall(app, error);
+  std::fprintf(stderr, "kbfload: %s %s\n", command.c_str(),
+               command == "compare" ? "needs two servers, as in: kbfload compare localhost:11211 "
+                                      "localhost:11311"
+                                    : "takes one server, as HOST:PORT or unix:/PATH");
   return load::kBadSettings;
 }
 
@@ -244,8 +295,8 @@ int main(int argc, char** argv) {
   Settings settings;
   settings.load.seconds = 10;
   std::string mix = "30:1:0.23";
-  CLI::App app{
-      "kbfload: the Facebook workload for any memcached server, with every answer checked"};
+  CLI::App app{"kbfload: the Facebook workload for any memcached server, with every answer checked",
+               "kbfload"};
   app.option_defaults()->always_capture_default();
   app.set_version_flag("--version", std::string("kbfload ") + PACKAGE_VERSION);
   app.require_subcommand(1);
@@ -256,8 +307,12 @@ int main(int argc, char** argv) {
       "  kbfload verify localhost:11211 --keys 1M --pipeline 20\n"
       "  kbfload run 127.0.0.1:11211 --fill --seconds 10 --json result.json\n"
       "  kbfload compare localhost:11211 localhost:11311 --fill --rounds 5 --seconds 2");
+  if (const std::string wrong = FirstWordError(commands, argc, argv); !wrong.empty()) {
+    std::fprintf(stderr, "kbfload: %s; see kbfload --help\n", wrong.c_str());
+    return load::kBadSettings;
+  }
   try {
-    CLI11_PARSE(app, argc, argv);
+    app.parse(argc, argv);
     StopAtInterrupt();
     const int code = Dispatch(commands, &settings, mix);
     // A full disk or a closed pipe must not look like success.
@@ -266,6 +321,8 @@ int main(int argc, char** argv) {
       return load::kBadSettings;
     }
     return code;
+  } catch (const CLI::ParseError& error) {
+    return ExplainCall(app, error);
   } catch (const std::invalid_argument& error) {
     std::fprintf(stderr, "kbfload: %s\n", error.what());
     return load::kBadSettings;

@@ -11,9 +11,12 @@ namespace {
 
 // What fill, verify and run say at the end: tables, the histogram, JSON.
 int Report(const Session& session, const Result& result) {
-  session.PrintHead(result.command, result.server, result.server_version);
-  std::fprintf(session.out(), "\n");
-  PrintResult(result, session.out());
+  // Where nothing was asked there are no figures: the failure says everything.
+  if (result.failure.empty() || result.tally.AllOps() > 0) {
+    session.PrintHead(result.command, result.server, result.server_version);
+    std::fprintf(session.out(), "\n");
+    PrintResult(result, session.out());
+  }
   if (session.settings().histogram && result.tally.AllOps() > 0) {
     std::fprintf(session.out(), "\n");
     DrawHistogram(result.tally.AllLatency(), session.out());
@@ -122,13 +125,15 @@ int Sweep(const Settings& settings) {
   const Address server = FirstServer(settings);
   std::vector<Result> results;
   std::vector<JsonObject> cells;
-  const std::string unready = session.Prepare({server});
+  // Checked here, because sweeps of a server that is down would print a table of zeros.
+  if (const std::string failure = session.Prepare({server}); !failure.empty()) {
+    return Report(session, Failed("sweep", server, failure));
+  }
   session.PrintHead("sweep", server.Name(), "");
   std::fprintf(session.out(), "\n");
   PrintSweepHead(session.out());
   for (const Crew& crew : SweepCrews(session, server)) {
-    const Result result = unready.empty() ? session.Measure("sweep", crew, session.RunOps())
-                                          : Failed("sweep", server, unready);
+    const Result result = session.Measure("sweep", crew, session.RunOps());
     PrintSweepRow(crew, result, session.out());
     JsonObject cell;
     cell.Put("connections", crew.connections).Put("pipeline", crew.pipeline);
@@ -270,6 +275,23 @@ std::vector<JsonObject> RoundsJson(const Rounds& rounds) {
   return list;
 }
 
+// Prints the table, unless the servers could not be prepared, and gives the same as JSON.
+JsonObject CompareTable(const Session& session, const std::array<Address, 2>& servers,
+                        const Rounds& rounds) {
+  JsonObject figures;
+  const bool prepared = rounds[0].empty() || rounds[0].front().failure.empty() ||
+                        rounds[0].front().tally.AllOps() > 0 || !rounds[1].empty();
+  if (!prepared) return figures;
+  session.PrintHead("compare", "A " + servers[0].Name() + ", B " + servers[1].Name(), "");
+  FILE* const out = session.out();
+  std::fprintf(out, "\n%-20s %14s %14s %10s   %s\n", "median of rounds", "A", "B", "B/A",
+               "B/A by round");
+  for (const Compared& compared : kCompared) {
+    figures.Put(compared.name, CompareRow(rounds, compared, out));
+  }
+  return figures;
+}
+
 }  // namespace
 
 int Compare(const Settings& settings) {
@@ -277,14 +299,7 @@ int Compare(const Settings& settings) {
   const std::array<Address, 2> servers = {ParseAddress(settings.servers.at(0)),
                                           ParseAddress(settings.servers.at(1))};
   const Rounds rounds = CompareRounds(session, servers);
-  session.PrintHead("compare", "A " + servers[0].Name() + ", B " + servers[1].Name(), "");
-  FILE* const out = session.out();
-  std::fprintf(out, "\n%-20s %14s %14s %10s   %s\n", "median of rounds", "A", "B", "B/A",
-               "B/A by round");
-  JsonObject figures;
-  for (const Compared& compared : kCompared) {
-    figures.Put(compared.name, CompareRow(rounds, compared, out));
-  }
+  const JsonObject figures = CompareTable(session, servers, rounds);
   JsonObject json = session.NewJson();
   json.Put("command", "compare").Put("a", servers[0].Name()).Put("b", servers[1].Name());
   json.Put("compared", figures).Put("rounds", RoundsJson(rounds));

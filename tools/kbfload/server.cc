@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -90,6 +91,10 @@ std::optional<uint64_t> RssOf(const std::string& pid) {
   return std::nullopt;
 }
 
+bool IsAllDigits(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 }  // namespace
 
 std::string Address::Name() const {
@@ -118,6 +123,9 @@ Address ParseAddress(const std::string& text) {
   const char* const end = address.port.data() + address.port.size();
   const auto [stop, code] = std::from_chars(address.port.data(), end, port);
   if (address.host.empty()) refuse("give host:port, [v6]:port or unix:/path");
+  if (colon == std::string::npos && IsAllDigits(text)) {
+    refuse("a port stands behind its host, as in 127.0.0.1:" + text);
+  }
   if (code != std::errc() || stop != end || port == 0 || port > 65535) {
     refuse("the port is a number from 1 to 65535");
   }
@@ -132,7 +140,8 @@ Socket Connect(const Address& address, double timeout_s) {
   std::string error = "no address";
   Socket socket = address.is_unix() ? ConnectUnix(address, timeout_s, &error)
                                     : ConnectTcp(address, timeout_s, &error);
-  if (socket.fd() < 0) Fail(address, "refuses the connection: " + error);
+  if (socket.fd() < 0)
+    Fail(address, "refuses the connection: " + error + "; is a server running there?");
   return socket;
 }
 

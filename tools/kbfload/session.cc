@@ -156,6 +156,8 @@ std::string Session::Prepare(const std::vector<Address>& servers) const {
   const unsigned pipeline = std::max(settings_.pipeline.front(), 20u);
   try {
     for (const Address& server : servers) {
+      // A second server that is down is noticed before the first is loaded.
+      AskServer(server, settings_.wire, settings_.load.timeout_s);
       if (settings_.fill_first) RefuseForeignItems(server);
     }
   } catch (const ServerError& error) {

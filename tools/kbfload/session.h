@@ -39,7 +39,8 @@ class Session {
   // std::invalid_argument where the server holds items that kbfload did not store.
   Result Fill(const Address& server, unsigned pipeline) const;
   // What goes before the work where the settings ask for it: a fill and a warm-up of each server.
-  // No server is filled when one of them holds items of others. Empty, or what failed.
+  // No server is filled when one of them holds items of others, or does not answer. Empty, or what
+  // failed.
   std::string Prepare(const std::vector<Address>& servers) const;
 
   // How many operations the run has, where that is known; 0 where seconds end it.
