@@ -1,6 +1,7 @@
 #include "src/log.h"
 
 #include <poll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 
 namespace server {
@@ -34,6 +36,21 @@ struct Buffer {
   size_t begin = 0, size = 0;
   char bytes[kBufferBytes];
 } buffer;
+
+constexpr const char* kLevelNames[] = {"notice", "error", "debug", "trace"};
+static_assert(std::size(kLevelNames) == kLogStates + 1);
+
+// "2026-11-18T20:36:00.123Z notice ". REQUIRES: room for 48 bytes. Returns how many it wrote.
+size_t WriteHead(LogLevel level, char* line) {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm utc;
+  gmtime_r(&now.tv_sec, &utc);
+  const size_t length = strftime(line, 32, "%Y-%m-%dT%H:%M:%S", &utc);
+  const auto milliseconds = static_cast<unsigned>(now.tv_nsec / 1'000'000);
+  return length + static_cast<size_t>(std::snprintf(line + length, 16, ".%03uZ %s ", milliseconds,
+                                                    kLevelNames[level]));
+}
 
 bool IsWritable(int timeout_ms) {
   pollfd wanted{STDERR_FILENO, POLLOUT, 0};
@@ -123,15 +140,16 @@ LogThread::~LogThread() {
 void Log(LogLevel level, const char* format, ...) {
   if (!LogsAt(level)) return;
   char line[kLogBytesMax];
+  const size_t head = WriteHead(level, line);
   va_list arguments;
   va_start(arguments, format);
   // clang-tidy 14, given several files, does not see the va_start above.
   // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
-  const int wanted = std::vsnprintf(line, sizeof line, format, arguments);
+  const int wanted = std::vsnprintf(line + head, sizeof line - head, format, arguments);
   va_end(arguments);
   if (wanted < 0) return;
   // The byte of the terminating NUL becomes the newline.
-  const size_t length = std::min<size_t>(static_cast<size_t>(wanted), sizeof line - 1);
+  const size_t length = std::min<size_t>(head + static_cast<size_t>(wanted), sizeof line - 1);
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; };
   std::replace_if(line, line + length, is_control, '?');
   line[length] = '\n';

@@ -1,4 +1,7 @@
-// The server's log: lines on standard error, as many as -v asks for.
+// The server's log: lines on standard error, as many as -v asks for. A line begins with the time in
+// UTC and its level:
+//
+//   2026-11-18T20:36:00.123Z notice listening on 127.0.0.1:11211
 //
 // Promises:  lines of several threads do not mix. Nobody waits for standard error: while a
 // LogThread
@@ -17,10 +20,10 @@
 namespace server {
 
 enum LogLevel : int {
-  kLogAlways = 0,   // what an operator must see: refusals, warnings, the start-up line
-  kLogErrors = 1,   // -v: errors and warnings while serving
-  kLogTraffic = 2,  // -vv: also commands and replies
-  kLogStates = 3,   // -vvv: also what connections go through
+  kLogAlways = 0,   // "notice", what an operator must see: warnings, start and stop
+  kLogErrors = 1,   // "error", -v: errors while serving
+  kLogTraffic = 2,  // "debug", -vv: also connections and commands
+  kLogStates = 3,   // "trace", -vvv: accepted; nothing is logged here
 };
 
 inline constexpr size_t kLogBytesMax = 2048;

@@ -134,6 +134,10 @@ void ServeUntilStopped(State& state, ListenSockets& sockets) {
   {
     const Maintenance maintenance(state);
     const Listener listener(state, base.get());
+    // A daemon that starts well says nothing to its caller, as memcached.
+    if (!state.options.daemonize || state.options.verbosity > 0) {
+      SayWhatWasPlanned(*state.store, sockets);
+    }
     NotifyServiceManager("READY=1");
     ReportReady(state.options.verbosity > 0);
     event_base_dispatch(base.get());
@@ -162,8 +166,6 @@ int RunServer(const Options& options) {
   for (unsigned i = 0; i < options.threads; ++i) {
     state.workers.push_back(std::make_unique<Worker>(state));
   }
-  // A daemon that starts well says nothing to its caller, as memcached.
-  if (!options.daemonize || options.verbosity > 0) SayWhatWasPlanned(*state.store, sockets);
   ServeUntilStopped(state, sockets);
   return 0;
 }

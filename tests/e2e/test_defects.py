@@ -233,8 +233,8 @@ class Logging(unittest.TestCase):
             self.assertTrue(wait_for(shows_a_request), bytes(seen[-200:]))
             # Lines stay whole: none begins in the middle of another.
             lines = bytes(seen).lstrip(b".").split(b"\n")
-            pattern = (rb"\.*(<\d+ .*|>\d+ .*|listening on .*|signal .*|.*\d+ (log )?lines? .*|"
-                       rb"[-\w ]+: .*|)")
+            head = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (notice|error|debug) "
+            pattern = rb"\.*(" + head + rb"(<\d+ .*|listening on .*|signal .*|[-\w ]+: .*)|)"
             for line in lines[:-1]:
                 self.assertRegex(line, rb"\A" + pattern + rb"\Z")
 

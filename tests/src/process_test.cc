@@ -17,6 +17,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <regex>
 #include <sstream>
 #include <string>
 
@@ -350,7 +351,10 @@ TEST_SUITE("src") {
       const ssize_t got = read(ends[0], buffer, sizeof buffer);
       return std::string(buffer, got > 0 ? static_cast<size_t>(got) : 0);
     });
-    CHECK(text == "1: a???[2Jb?\nwanted\n" + std::string(kLogBytesMax - 1, 'x') + "\n");
+    const std::string time = R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z )";
+    CHECK(std::regex_match(text, std::regex(time + R"(notice 1: a\?\?\?\[2Jb\?\n)" + time +
+                                            "error wanted\n" + time + "notice x+\n")));
+    CHECK(text.size() - text.rfind('\n', text.size() - 2) - 1 == kLogBytesMax);
     CHECK(LogVerbosity() == 0);
   }
 }
