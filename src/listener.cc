@@ -138,7 +138,8 @@ void ListenSockets::OpenTcp(const ListenAddress& address, bool must) {
   const char* host = address.host.empty() || address.host == "*" ? nullptr : address.host.c_str();
   if (const int code = getaddrinfo(host, port.c_str(), &hints, &found); code != 0) {
     if (!must) return;
-    throw StartupError("cannot listen on " + name + ": " + gai_strerror(code));
+    throw StartupError("cannot listen on " + name + ": " + gai_strerror(code) +
+                       "; -l takes an address or a name of this machine, such as 127.0.0.1");
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
   int error = 0;

@@ -45,10 +45,13 @@ std::string Quoted(std::string_view text) {
   return quoted + (text.size() > kQuotedBytesMax ? "...'" : "'");
 }
 
-int64_t ParseWhole(std::string_view option, std::string_view text, int64_t min, int64_t max) {
+int64_t ParseWhole(std::string_view option, std::string_view text, int64_t min, int64_t max,
+                   std::string_view unit) {
   int64_t number = 0;
   if (!ReadAll(text, &number) || number < min || number > max) {
-    Refuse(option, Between("a whole number", std::to_string(min), std::to_string(max)), text);
+    Refuse(option,
+           Between("a whole number" + std::string(unit), std::to_string(min), std::to_string(max)),
+           text);
   }
   return number;
 }

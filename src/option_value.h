@@ -16,7 +16,9 @@ struct RealRange {
   bool open = false;  // the ends do not belong to it
 };
 
-int64_t ParseWhole(std::string_view option, std::string_view text, int64_t min, int64_t max);
+// `unit`, such as " of megabytes", is for the message.
+int64_t ParseWhole(std::string_view option, std::string_view text, int64_t min, int64_t max,
+                   std::string_view unit = {});
 double ParseReal(std::string_view option, std::string_view text, const RealRange& range);
 uint32_t ParseOctal(std::string_view option, std::string_view text, uint32_t max);
 // Bytes; "k" and "m" after the number multiply.

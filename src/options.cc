@@ -24,6 +24,8 @@ namespace server {
 namespace {
 
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
+// The store needs 2 MB, and gets all but the sixteenth that is for the buffers of connections.
+constexpr int64_t kMemoryMegabytesMin = 3;
 constexpr int64_t kMemoryMegabytesMax = 1 << 24;
 constexpr int64_t kThreadsMax = 1024;
 constexpr unsigned kThreadsUsual = 64;  // memcached warns above this, too
@@ -130,6 +132,8 @@ class Parser {
   void AddInformation();
   void AddUnadvertised();
   void Apply(std::vector<std::string> words);
+  std::string_view FlagsBeforeValue(std::string_view word) const;
+  void RefuseFlagValues(const std::vector<std::string>& words) const;
   void CheckTogether() const;
   void ResolveAddresses();
 
@@ -266,8 +270,8 @@ void Parser::AddProcess() {
           [this](int64_t count) {
             options_.verbosity = static_cast<int>((in_file_ ? options_.verbosity : 0) + count);
           },
-          "log errors and warnings; -vv: also commands and\n"
-          "replies; -vvv: also states of connections")
+          "log errors; -vv: also connections and commands;\n"
+          "-vvv is accepted and logs the same as -vv")
       ->group(group_);
 }
 
@@ -280,7 +284,7 @@ void Parser::AddMemory() {
             std::to_string(store.memory_bytes >> 20) + ")",
         [&store](const std::string& text) {
           const int64_t megabytes =
-              ParseWhole("-m", text, kbf::kMemoryBytesMin >> 20, kMemoryMegabytesMax);
+              ParseWhole("-m", text, kMemoryMegabytesMin, kMemoryMegabytesMax, " of megabytes");
           store.memory_bytes = static_cast<uint64_t>(megabytes) << 20;
         });
   Flag("-M,--disable-evictions", "return error on memory exhausted instead of evicting",
@@ -319,7 +323,7 @@ void Parser::AddStore() {
         });
   Real("--false-negative", "chance that a cold key is not found", &store.false_negative,
        {0, 1, true});
-  Real("--false-positive", "chance that a strange key is found", &store.false_positive,
+  Real("--false-positive", "chance that a key nobody stored is found", &store.false_positive,
        {0, 1, true});
   Real("--exact-share",
        "nothing is approximate while everything takes less\nthan this part of the memory",
@@ -422,7 +426,36 @@ void Parser::AddUnadvertised() {
   Refuse("-e,--memory-file", true, "restart files are not supported yet: leave -e out");
 }
 
+// The flags before the '=' of a word, such as "--help" of "--help=foo" and "-vv" of "-vv=2"; empty
+// where what stands there takes a value, or is unknown.
+std::string_view Parser::FlagsBeforeValue(std::string_view word) const {
+  const std::string_view name = word.substr(0, word.find('='));
+  if (name.size() == word.size() || name.size() < 2 || !name.starts_with('-')) return {};
+  const auto is_flag = [this](const std::string& one) {
+    const CLI::Option* option = app_.get_option_no_throw(one);
+    return option != nullptr && option->get_items_expected_max() == 0;
+  };
+  if (name.starts_with("--")) return is_flag(std::string(name)) ? name : std::string_view();
+  for (const char letter : name.substr(1)) {
+    if (!is_flag({'-', letter})) return {};
+  }
+  return name;
+}
+
+// CLI11 reads the foo of "--help=foo" as a count, and "-h=foo" as -h, -=, -f and so on: its errors
+// do not tell what is wrong. Only "--flag=false" means something: it takes back what a file said.
+void Parser::RefuseFlagValues(const std::vector<std::string>& words) const {
+  for (const std::string& word : words) {
+    const std::string flags(FlagsBeforeValue(word));
+    if (flags.empty()) continue;
+    const std::string value = word.substr(flags.size() + 1);
+    if (flags.starts_with("--") && (value == "true" || value == "false")) continue;
+    throw StartupError(flags + " takes no value: leave out " + Quoted("=" + value));
+  }
+}
+
 void Parser::Apply(std::vector<std::string> words) {
+  RefuseFlagValues(words);
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
     app_.parse(std::move(words));

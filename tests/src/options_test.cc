@@ -217,7 +217,7 @@ TEST_SUITE("src") {
   }
 
   TEST_CASE("numbers at the ends of their ranges are taken") {
-    CHECK(OptionsOf({"-m", "2"}).store.memory_bytes == 2 << 20);
+    CHECK(OptionsOf({"-m", "3"}).store.memory_bytes == 3 << 20);
     CHECK(OptionsOf({"-I", "1k"}).store.item_bytes_max == 1024);
     CHECK(OptionsOf({"-I", "1024"}).store.item_bytes_max == 1024);
     CHECK(OptionsOf({"-I", "1024m", "-m", "32768"}).store.item_bytes_max == 1 << 30);
@@ -256,18 +256,55 @@ TEST_SUITE("src") {
     CHECK(Contains(ErrorOf({"-I", "8193k"}), "-m 272 or more"));
     CHECK(ErrorOf({"-I", "8193k", "-m", "272"}) == "");
     // The usual item works with the smallest memory.
-    CHECK(ErrorOf({"-m", "2"}) == "");
+    CHECK(ErrorOf({"-m", "3"}) == "");
   }
 
   TEST_CASE("buffers get a sixteenth of the memory and at least 16 MB, unless a limit is given") {
     const auto megabytes = [](const Words& words) {
       return OptionsOf(words).read_buffer_bytes_max >> 20;
     };
-    CHECK(megabytes({"-m", "2"}) == 16);
+    CHECK(megabytes({"-m", "3"}) == 16);
     CHECK(megabytes({"-m", "256"}) == 16);
     CHECK(megabytes({"-m", "1024"}) == 64);
     CHECK(megabytes({"-m", "1024", "-o", "read_buf_mem_limit=0"}) == 64);
     CHECK(megabytes({"-m", "1024", "-o", "read_buf_mem_limit=5"}) == 5);
+  }
+
+  TEST_CASE("a value for an option that takes none is refused and named") {
+    const std::vector<std::pair<std::string, std::string>> wrong = {
+        {"--help=foo", "--help takes no value: leave out '=foo'"},
+        {"-h=foo", "-h takes no value: leave out '=foo'"},
+        {"--version=x", "--version takes no value: leave out '=x'"},
+        {"--license=", "--license takes no value: leave out '='"},
+        {"-d=5", "-d takes no value: leave out '=5'"},
+        {"-vv=1", "-vv takes no value: leave out '=1'"},
+        {"-Mk=maybe", "-Mk takes no value: leave out '=maybe'"},
+        {"--verbose=2", "--verbose takes no value: leave out '=2'"},
+        {"--daemon=no", "--daemon takes no value: leave out '=no'"},
+        {"--disable-cas=x", "--disable-cas takes no value: leave out '=x'"},
+    };
+    for (const auto& [word, message] : wrong) {
+      CAPTURE(word);
+      CHECK(ErrorOf({word}) == message);
+    }
+    CHECK(OptionsOf({"--daemon=true"}).daemonize);
+    CHECK_FALSE(OptionsOf({"--daemon=false"}).daemonize);
+    // A '=' that belongs to a value.
+    CHECK(OptionsOf({"-s=x"}).unix_path == "=x");
+    CHECK(OptionsOf({"-D="}).prefix_delimiter == '=');
+    CHECK(OptionsOf({"-vP", "a=b"}).pid_file == "a=b");
+    CHECK(OptionsOf({"-vPa=b"}).pid_file == "a=b");
+    CHECK(Contains(ErrorOf({"--nonsense=5"}), "unknown option '--nonsense"));
+    CHECK(Contains(ErrorOf({"-=5"}), "unknown option '-=5'"));
+  }
+
+  TEST_CASE("-m counts megabytes, from what a store needs") {
+    for (const char* text : {"0", "1", "2", "1g", "64m", "-5", "x", ""}) {
+      CAPTURE(text);
+      const std::string error = ErrorOf({"-m", text});
+      CHECK((Contains(error, "-m needs a whole number of megabytes from 3 to 16777216, not '") ||
+             Contains(error, "needs a value")));
+    }
   }
 
   TEST_CASE("what this server cannot do is refused by name") {
