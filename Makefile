@@ -20,7 +20,7 @@ PACKAGES_LINT := clang-tidy cppcheck
 PACKAGES_VERSUS := memcached python3
 PACKAGES_DEMO := memcached python3
 # The clients that the end-to-end tests use; tests/e2e/run asks for the rest.
-PACKAGES_TEST := memcached python3
+PACKAGES_TEST := memcached python3 mandoc
 INSTALL_PACKAGES := tools/install-packages
 
 # ---- configuration -------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ serve: $(PROGRAMS)
 	@tools/serve $(BUILD) $(ARGS)
 
 # kbfcached and memcached side by side for half a minute; leaves nothing behind.
-demo: all
+demo: $(PROGRAMS)
 	@$(INSTALL_PACKAGES) 'for the demo' $(PACKAGES_DEMO)
 	@tools/demo $(BUILD)
 
