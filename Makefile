@@ -137,10 +137,10 @@ LINK = $(CXX) $(HARDENING_CXXFLAGS) $(CXXFLAGS) $(HARDENING_LDFLAGS) $(LDFLAGS) 
 $(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
 	$(LINK) $(EVENT_LIBS)
 
-$(BUILD)/kbfload: $(BUILD)/tools/kbfload.o $(LOAD_OBJ) $(BUILD)/protocol/client.o
+$(BUILD)/kbfload: $(BUILD)/tools/kbfload.o $(BUILD)/tools/wrong_call.o $(LOAD_OBJ) $(BUILD)/protocol/client.o
 	$(LINK)
 
-$(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/libkbf.a
+$(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/tools/wrong_call.o $(BUILD)/libkbf.a
 	$(LINK)
 
 $(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(BUILD)/libkbf.a

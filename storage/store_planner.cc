@@ -185,8 +185,8 @@ StoreShape ShapeOfStore(uint64_t memory_bytes) {
 StorePlanOutcome PlanStore(const StorePlanRequest& request, uint64_t granularity) {
   // An impossible budget must stay one.
   const double share = request.false_positive < 1 ? kFalsePositiveShare : 1;
-  PlanOutcome planned = MakePlan({request.false_negative, request.false_positive * share,
-                                  StoreConfig{}.distinct_values});
+  PlanOutcome planned = MakePlan(
+      {request.false_negative, request.false_positive * share, StoreConfig{}.distinct_values});
   if (!planned.plan) return {{}, std::move(planned.error)};
   if (const SizeOutcome size = TotalBytes(*planned.plan, request.keys); !size.bytes) {
     return {{}, size.error};
@@ -202,17 +202,17 @@ StorePlanOutcome PlanStore(const StorePlanRequest& request, uint64_t granularity
       (std::max(least, kMemoryBytesMin) + granularity - 1) / granularity * granularity;
   std::optional<StorePlan> smallest;
   for (; memory <= enough; memory = NextMemory(memory, granularity)) {
-    std::optional<StorePlan> plan = sizer.TryMemory(memory);
+    const std::optional<StorePlan> plan = sizer.TryMemory(memory);
     if (!plan) {
       smallest.reset();
       continue;
     }
-    if (!smallest) smallest = std::move(plan);
+    if (!smallest) smallest = plan;
     const auto smallest_bytes = static_cast<double>(smallest->memory_bytes);
     if (static_cast<double>(memory) > kLargerChecked * smallest_bytes) break;
   }
   if (!smallest) return {{}, TooManyKeys(request)};
-  return {std::move(smallest), {}};
+  return {smallest, {}};
 }
 
 }  // namespace kbf
