@@ -69,7 +69,7 @@ COMPILE = $(CXX) $(CPPFLAGS) $(HARDENING_CXXFLAGS) $(CXXFLAGS) -MMD -MP
 
 # ---- sources: one wildcard per room --------------------------------------------------------------------------------
 
-STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc storage/api/*.cc)
+STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc storage/api/*.cc storage/membership/*.cc storage/balance/*.cc)
 PROTOCOL_SRC := $(wildcard protocol/*.cc)
 SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc))
 LOAD_SRC := $(wildcard tools/kbfload/*.cc)
@@ -77,7 +77,7 @@ TOOL_SRC := $(wildcard tools/*.cc)
 TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc)
 BENCH_SRC := $(wildcard bench/*.cc)
 PUBLIC_HEADERS := $(wildcard storage/include/kbf/*.h)
-HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h storage/api/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h bench/*.h)
+HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h storage/api/*.h storage/membership/*.h storage/balance/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
 
 objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
 STORAGE_OBJ := $(call objects,$(STORAGE_SRC))
@@ -109,9 +109,9 @@ $(BUILD)/libkbf.a: $(STORAGE_OBJ)
 
 # The shared library has objects of its own: position-independent, and without jemalloc, because a program that loads
 # the library, such as Python, already has an allocator. storage/api/libkbf.map says which names it shows; so the
-# compiler may inline the others, and needs no default visibility. The paper's algorithms are not in it.
+# compiler may inline the others, and needs no default visibility. Only what the public face needs is in it.
 SONAME := libkbf.so.0
-SHARED_OBJ := $(patsubst %.cc,$(BUILD)/pic/%.o,$(filter-out storage/paper/%,$(STORAGE_SRC)))
+SHARED_OBJ := $(patsubst %.cc,$(BUILD)/pic/%.o,$(filter-out $(addprefix storage/,paper/% membership/% balance/% dba/%),$(STORAGE_SRC)))
 SHARED_CXXFLAGS := -fPIC -fno-semantic-interposition -DKBF_NO_JEMALLOC
 
 $(BUILD)/pic/%.o: %.cc config.h
