@@ -8,8 +8,8 @@
 //
 // Promises:  a key that was inserted and not deleted is never called absent, also when words
 //            overflow. An absent key is called present with the chance WordFalsePositive (eq. 4 and
-//            8, without their approximation). With sizing by eq. 11 less than one word is expected
-//            to overflow.
+//            8, without their approximation). Sized by eq. 11, less than one word is expected to
+//            overflow, and up to three where g does not divide k.
 // Overflow:  a word that has no bit left keeps its level 1, gets its mark, and its counters move to
 //            a side table, where they stay exact; they move back when they fit again. The side
 //            table has room for overflow_words_max words, each about 300 bytes. A word that

@@ -10,6 +10,7 @@
 //            others).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "storage/hash.h"
@@ -88,13 +89,9 @@ struct WordPlaces {
 // functions that are used to address words, counters and, in an MPCBF, bits of further levels.
 struct AccessCost {
   unsigned words = 0;
-  unsigned bits = 0;
+  double bits = 0;
 };
-// Bits that address one of `count` things.
-inline unsigned AddressBits(uint64_t count) {
-  unsigned bits = 0;
-  while ((uint64_t{1} << bits) < count) ++bits;
-  return bits;
-}
+// Bits of a hash function that address one of `count` things, no whole number, as in [MPCBF].
+inline double AddressBits(uint64_t count) { return std::log2(static_cast<double>(count)); }
 
 }  // namespace kbf
