@@ -8,10 +8,11 @@
 // Claim:   a PCBF is worse than a CBF and comes close to it with longer words; MPCBF-1 is an order
 // of
 //          magnitude better than a CBF; w = 64 overflows less than w = 32.
-// Last:    the first and the last as claimed. MPCBF-1 is ten times better at w = 64 only if n/l
-// keys are
-//          in every word (Fig. 5's average form, 8.6 times at 8 Mb); with b_1 by eq. 11 it is 3.1
-//          times.
+// Last:    the first and the last as claimed. MPCBF-1 is ten times better at w = 64 only if exactly
+// n/l keys
+//          are in every word (Fig. 5's average form, 8.6 times at 8 Mb); with b_1 by eq. 11 it
+//          is 3.1 times. Measured rates are 3 to 22 % above eq. 2-5 as printed, most for w = 16,
+//          see storage/membership/maths.h.
 // Runs:    60 s, 20 MB; --quick: 5 s. Output: bench/results/fig02_mpcbf_formulas.tsv
 //
 // x: Fig. 2 and 5 memory in Mb (10^6 bits); Fig. 6 n_max. n = 100,000, k = 3. Fig. 5's formula has

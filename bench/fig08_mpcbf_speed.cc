@@ -32,12 +32,12 @@ void Time(const bench::Structure& s, uint64_t queries, int repeats) {
   }
   const auto answers = std::make_unique<bool[]>(queries);
   uint64_t single_hits = 0, batched_hits = 0;
-  const auto single = bench::MeasureSeconds(repeats, [&] {
+  const auto single = bench::MeasureCpuSeconds(repeats, [&] {
     single_hits = 0;
     for (const auto& key : keys) single_hits += filter.MayContain(key);
     bench::Consume(single_hits);
   });
-  const auto batched = bench::MeasureSeconds(repeats, [&] {
+  const auto batched = bench::MeasureCpuSeconds(repeats, [&] {
     filter.MayContainMany(keys, answers.get());
     batched_hits = 0;
     for (uint64_t i = 0; i < queries; ++i) batched_hits += answers[i];

@@ -8,11 +8,12 @@
 // reaches
 //          2.2e-6 at 8 Mb where a CBF has 2e-5. Accesses per query: CBF 5.2 to 10,
 //          MPCBF 1.0, 1.8, 2.6.
-// Last:    MPCBF-1: 3 or 4, MPCBF-2: 4 to 6, MPCBF-3: 5 to 7, CBF 7 to 14, all by brute force over
-// eq. 8 with
-//          b_1 by eq. 9 and 11. With the paper's k = 5 MPCBF-3 has 8.8e-6 of absent keys and 1.8e-6
-//          of all queries (80 % are for stored keys), with k = 7 4.6e-6 and 9e-7; a CBF 6.7e-5
-//          and 1.3e-5.
+// Last:    MPCBF-1: 3 or 4, MPCBF-2: 4 to 6, MPCBF-3: 5 to 7, CBF 7 to 14, by brute force over eq.
+// 8 with
+//          b_1 by eq. 9 and 11. At 8 Mb MPCBF-3 has 9.6e-6 of absent keys with the paper's k =
+//          5, 1.9e-6 of all queries, and half of that with k = 7; a CBF 6.7e-5 and 1.3e-5.
+//          Accesses: CBF 6.0 to 11.6 (its k is 7 to 14 here, 6 to 12 in the paper),
+//          MPCBF 1.0, 1.8, 2.6.
 // Runs:    60 s, 20 MB; --quick: 6 s. Output: bench/results/fig09_mpcbf_optimal.tsv
 //
 // x: memory in Mb (10^6 bits). Fig. 10's rates are of absent keys, and "of all queries" 0.2 of

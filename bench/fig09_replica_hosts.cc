@@ -6,9 +6,9 @@
 //          with 5 hosts, k = 6, 8, 11; the same with additions and deletions (Table 2). m = 1200.
 // Claim:   Table 2, k = 6: 46.2259/45.2200 … 15.5103/18.7540 % estimated/measured; k = 8:
 //          30.9531/29.6280 … 2.2034/3.8160.
-// Last:    k = 6: 46.1/45.5 … 15.6/15.7; k = 8: 30.8/29.6 … 2.7/2.8. Estimates are off by 2 % a
-// row,
-//          the paper's by 10 % (its last row by 42 %).
+// Last:    k = 6: 46.5/47.1 … 17.3/17.6; k = 8: 30.9/31.0 … 2.8/2.8. Estimates are off by 1.3 and
+// 0.6 % a
+//          row, the paper's by 5.3 and 15 % (its last row by 42 %).
 // Runs:    70 s, 5 MB; --quick: 4 s. Output: bench/results/fig09_replica_hosts.tsv
 //
 // x: Fig. 9 keys added on each host, Table 2 keys deleted. Rates in percent. A look-up is wrong on

@@ -13,6 +13,8 @@
 //   bits_per_key  memory
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -21,6 +23,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bench/bench.h"
 #include "storage/hash.h"
@@ -96,5 +99,23 @@ class Running {
   double sum_ = 0;
   double squares_ = 0;
 };
+
+// Like MeasureSeconds, but CPU time of this thread: machines are shared.
+inline Spread MeasureCpuSeconds(int repeats, auto&& work) {
+  const auto now = [] {
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  work();
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    const double start = now();
+    work();
+    seconds.push_back(now() - start);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return {seconds[seconds.size() / 2], seconds.front(), seconds.back()};
+}
 
 }  // namespace bench
