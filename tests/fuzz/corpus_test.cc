@@ -13,6 +13,7 @@
 #include "tests/fuzz/config_fuzz.h"
 #include "tests/fuzz/crush_fuzz.h"
 #include "tests/fuzz/meta_fuzz.h"
+#include "tests/fuzz/replica_fuzz.h"
 #include "tests/fuzz/text_fuzz.h"
 #include "tests/fuzz/trace_fuzz.h"
 
@@ -28,7 +29,7 @@ constexpr Target kTargets[] = {
     {"text", protocol::FuzzText, 21},     {"meta", protocol::FuzzMeta, 5},
     {"binary", protocol::FuzzBinary, 13}, {"client", protocol::FuzzClient, 8},
     {"config", server::FuzzConfig, 6},    {"crush", load::FuzzCrush, 5},
-    {"trace", load::FuzzTrace, 5},
+    {"trace", load::FuzzTrace, 5},        {"replica", kbf::FuzzReplica, 11},
 };
 
 TEST_SUITE("fuzz") {
