@@ -32,12 +32,12 @@ namespace bench {
 
 inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// --quick, or KBF_QUICK in the environment: smaller samples, the same rows.
+// --quick, or KBF_QUICK in the environment: smaller samples, the same rows. Says so in the head.
 inline bool QuickRun(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]) == "--quick") return true;
-  }
-  return std::getenv("KBF_QUICK") != nullptr;
+  bool quick = std::getenv("KBF_QUICK") != nullptr;
+  for (int i = 1; i < argc; ++i) quick |= std::string_view(argv[i]) == "--quick";
+  if (quick) std::printf("# quick run\n");
+  return quick;
 }
 
 struct FigureRow {
