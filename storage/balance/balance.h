@@ -13,8 +13,8 @@
 //
 // Mean improvement of ρ on 5 servers with 10 slabs each (tests/storage/balance/balance_test.cc):
 //   loads                       kPrinted   kBestSwap   kSwapOrMove
-//   uniform                        61.3 %      99.7 %        99.7 %   (the paper: 60.86 %)
-//   Zipf 0.99 over the slabs       23 %        65 %          87 %
+//   uniform                        60.8 %      99.7 %        99.7 %   (the paper: 60.86 %)
+//   Zipf 0.99 over the slabs       24 %        65 %          87 %
 //
 // Promises:  ρ after is not above ρ before. kBestSwap and kSwapOrMove stop when no exchange lowers
 //            ρ. A slab that is counted as moved really has another server at the end of the step;
