@@ -39,6 +39,7 @@ enum Opcode : uint8_t {
   kGetK = 0x0c,
   kGetKQ = 0x0d,
   kStat = 0x10,
+  kSetQ = 0x11,
   kTouch = 0x1c,
 };
 constexpr uint32_t kNoInitialValue = 0xffffffff;  // increment: a key that is absent stays so
@@ -71,7 +72,7 @@ RequestFrame FrameBinary(const ClientRequest& request, char* out) {
     case Op::kGet:
       return plain(kGetK);
     case Op::kSet:
-      return storing(kSet);
+      return storing(request.quiet ? kSetQ : kSet);
     case Op::kAdd:
       return storing(kAdd);
     case Op::kReplace:
@@ -82,7 +83,7 @@ RequestFrame FrameBinary(const ClientRequest& request, char* out) {
       out = PutHeader(out, kTouch, request, 4);
       return Holes(PutBig(out, request.exptime, 4), request);
     case Op::kArithmetic:
-      out = PutHeader(out, kIncrement, request, 20);
+      out = PutHeader(out, request.decrement ? kDecrement : kIncrement, request, 20);
       out = PutBig(PutBig(out, request.delta, 8), 0, 8);
       return Holes(PutBig(out, kNoInitialValue, 4), request);
     case Op::kVersion:
@@ -132,7 +133,7 @@ RequestFrame FrameText(const ClientRequest& request, char* out) {
     case Op::kTouch:
       return FrameLine("touch ", request, number(request.exptime), out);
     case Op::kArithmetic:
-      return FrameLine("incr ", request, number(request.delta), out);
+      return FrameLine(request.decrement ? "decr " : "incr ", request, number(request.delta), out);
     case Op::kVersion:
       return FrameLine("version", request, nothing, out);
     case Op::kStats:
@@ -157,7 +158,13 @@ RequestFrame FrameMeta(const ClientRequest& request, char* out) {
   };
   switch (request.op) {
     case Op::kGet:
-      return FrameLine("mg ", request, word(" f v"), out);
+      if (!request.meta_flags) return FrameLine("mg ", request, word(" f v"), out);
+      return FrameLine(
+          "mg ", request,
+          [&](char* rest) {
+            return request.meta_flags->empty() ? rest : Put(Put(rest, " "), *request.meta_flags);
+          },
+          out);
     case Op::kSet:
       return FrameLine("ms ", request, storing(""), out);
     case Op::kAdd:
@@ -172,7 +179,10 @@ RequestFrame FrameMeta(const ClientRequest& request, char* out) {
           out);
     case Op::kArithmetic:
       return FrameLine(
-          "ma ", request, [&](char* rest) { return PutNumber(Put(rest, " v D"), request.delta); },
+          "ma ", request,
+          [&](char* rest) {
+            return PutNumber(Put(rest, request.decrement ? " v MD D" : " v D"), request.delta);
+          },
           out);
     default:
       return FrameText(request, out);

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "protocol/request.h"
@@ -27,10 +28,14 @@ struct ClientRequest {
   Op op = Op::kGet;  // kGet kSet kAdd kReplace kDelete kTouch kArithmetic kNoop kVersion kStats
   uint32_t flags = 0;
   uint32_t exptime = 0;
-  uint64_t delta = 1;      // kArithmetic: added to the number that is there
+  uint64_t delta = 1;      // kArithmetic: added to the number that is there, or subtracted
   uint32_t opaque = 0;     // binary: comes back with the reply
   size_t key_bytes = 0;    // kStats: may be 0
   size_t value_bytes = 0;  // kSet kAdd kReplace
+  bool decrement = false;  // kArithmetic: subtract
+  bool quiet = false;      // kSet, binary: no reply unless the set is refused
+  // kGet, meta: these flags instead of "f v". Without v a hit is answered by kOk.
+  std::optional<std::string_view> meta_flags = {};
 };
 
 // Where the caller writes key and value, and where the next request goes.
@@ -43,7 +48,8 @@ struct RequestFrame {
 // No frame is longer than this, key and value aside.
 inline constexpr size_t kFrameBytesMax = 96;
 
-// REQUIRES: room for kFrameBytesMax + key_bytes + value_bytes; a key where the op has one.
+// REQUIRES: room for kFrameBytesMax + key_bytes + value_bytes + the meta flags; a key where the op
+// has one.
 RequestFrame FrameRequest(Wire wire, const ClientRequest& request, char* out);
 
 // A group of gets in one request: Begin Key+ End. In text one line; elsewhere quiet gets, and a

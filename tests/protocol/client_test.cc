@@ -144,6 +144,7 @@ TEST_SUITE("protocol") {
     CHECK(Framed(text, {.op = Op::kTouch, .exptime = 9}, "key") == "touch key 9\r\n");
     CHECK(Framed(text, {.op = Op::kArithmetic, .delta = UINT64_MAX}, "key") ==
           "incr key 18446744073709551615\r\n");
+    CHECK(Framed(text, {.op = Op::kArithmetic, .decrement = true}, "key") == "decr key 1\r\n");
     CHECK(Framed(text, {.op = Op::kVersion}, "") == "version\r\n");
     CHECK(Framed(text, {.op = Op::kStats}, "") == "stats\r\n");
     CHECK(Framed(text, {.op = Op::kStats}, "kbf") == "stats kbf\r\n");
@@ -161,6 +162,9 @@ TEST_SUITE("protocol") {
     CHECK(Framed(meta, {.op = Op::kDelete}, "key") == "md key\r\n");
     CHECK(Framed(meta, {.op = Op::kTouch, .exptime = 9}, "key") == "mg key T9\r\n");
     CHECK(Framed(meta, {.op = Op::kArithmetic, .delta = 5}, "key") == "ma key v D5\r\n");
+    CHECK(Framed(meta, {.op = Op::kArithmetic, .decrement = true}, "key") == "ma key v MD D1\r\n");
+    CHECK(Framed(meta, {.op = Op::kGet, .meta_flags = "s v"}, "key") == "mg key s v\r\n");
+    CHECK(Framed(meta, {.op = Op::kGet, .meta_flags = ""}, "key") == "mg key\r\n");
     CHECK(FramedGets(meta, {"a", "bc"}) == "mg a f k q v\r\nmg bc f k q v\r\nmn\r\n");
   }
 
@@ -178,6 +182,9 @@ TEST_SUITE("protocol") {
           request(0x1c, 0, "\0\0\0\x09"s, "k"));
     CHECK(Framed(binary, {.op = Op::kArithmetic, .delta = 2}, "k") ==
           request(0x05, 0, "\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\0\xff\xff\xff\xff"s, "k"));
+    CHECK(Framed(binary, {.op = Op::kArithmetic, .delta = 2, .decrement = true}, "k")[1] == 0x06);
+    CHECK(Framed(binary, {.op = Op::kSet, .flags = 1, .quiet = true}, "key", "abc") ==
+          request(0x11, 0, "\0\0\0\1\0\0\0\0"s, "key", "abc"));
     CHECK(Framed(binary, {.op = Op::kNoop}, "") == request(0x0a, 0, "", ""));
     CHECK(Framed(binary, {.op = Op::kStats}, "") == request(0x10, 0, "", ""));
     CHECK(FramedGets(binary, {"a", "bc"}) ==
