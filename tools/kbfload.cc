@@ -184,10 +184,12 @@ void AddRate(CLI::App* app, Settings* settings) {
 
 void AddCrush(CLI::App* app, Settings* settings) {
   app->add_option("--config", settings->crush_file, "the file; see the manual");
-  app->add_option("--seconds", settings->load.seconds, "how long, where --ops does not end it")
+  app->add_option("--seconds", settings->load.seconds,
+                  "how long, where --ops or stop_after does not end it")
       ->check(tools::Real(0.01, 1e6));
   AddOps(app, settings, "end each line after so many operations");
-  app->add_option("-t,--threads", settings->load.threads, "threads")->check(tools::Whole(1, 1024u));
+  app->add_option("-t,--threads", settings->load.threads, "threads of the lines without thread=")
+      ->check(tools::Whole(1, 1024u));
 }
 
 struct Command {
@@ -240,6 +242,8 @@ int Dispatch(const std::vector<Command>& commands, Settings* settings, const std
     // Work that ends by itself is not cut off, unless asked for.
     const bool ends = settings->ops > 0 || !settings->trace_file.empty();
     if (ends && command.app->count("--seconds") == 0) settings->load.seconds = 0;
+    const CLI::Option* const seconds = command.app->get_option_no_throw("--seconds");
+    settings->seconds_given = seconds != nullptr && seconds->count() > 0;
     return command.run(*settings);
   }
   return load::kBadSettings;

@@ -1,11 +1,12 @@
 // What must hold for any crush file: a line is refused with std::invalid_argument, or it gives a
-// crew within its limits whose keys every protocol can carry.
+// crew within its limits whose keys every protocol can carry, and a source that asks only for them.
 #pragma once
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/fuzz/fuzz.h"
 #include "tools/kbfload/crush.h"
@@ -31,6 +32,20 @@ inline const char* FuzzCrushKeys(const CrushLine& line) {
   }
 }
 
+inline const char* FuzzCrushSource(const CrushLine& line) {
+  const auto source = CycleKeys(line.cycle)(line.crew.connections - 1);
+  std::vector<Task> tasks(std::min(line.crew.multiget, 100u));
+  uint64_t asked = 0;
+  for (int i = 0; i < 3; ++i) {
+    const size_t count = source->Next(tasks);
+    asked += count;
+    for (size_t j = 0; j < count; ++j) {
+      if (tasks[j].key >= StoredKey(line.workload.keys)) return "a key beyond the last";
+    }
+  }
+  return asked <= line.cycle.group_ops ? nullptr : "more than stop_after";
+}
+
 // The fault that was found, or null.
 inline const char* FuzzCrush(std::string_view input) {
   const Address server = ParseAddress("127.0.0.1:9");
@@ -43,9 +58,14 @@ inline const char* FuzzCrush(std::string_view input) {
         return "a number of 0";
       }
       if (line.workload.keys == 0) return "no keys";
+      if (line.crew.own_threads > line.crew.connections) return "a thread without connections";
+      if (line.crew.meta_flags && line.crew.meta_flags->find('\n') != std::string::npos) {
+        return "a flag that ends the line";
+      }
       if (line.crew.server.is_unix()) return "a host that has become a path";
       if (++lines > 3) break;
       if (const char* fault = FuzzCrushKeys(line)) return fault;
+      if (const char* fault = FuzzCrushSource(line)) return fault;
     }
   } catch (const std::invalid_argument&) {
   }

@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "tools/kbfload/crush.h"
 #include "tools/kbfload/source.h"
 #include "tools/kbfload/trace.h"
 
@@ -119,7 +118,10 @@ TEST_SUITE("tools") {
 
   TEST_CASE("kbfload: a cycle goes round all keys, in order or shuffled") {
     for (const bool shuffled : {false, true}) {
-      const auto source = CycleKeys(Verb::kSet, 100, shuffled, UINT64_MAX, 1)(5);
+      const auto source =
+          CycleKeys({.verb = Verb::kSet,
+                     .keys = 100,
+                     .order = shuffled ? KeyOrder::kShuffled : KeyOrder::kInTurn})(5);
       std::vector<int> given(100);
       Task task;
       for (int i = 0; i < 300; ++i) {
@@ -135,12 +137,74 @@ TEST_SUITE("tools") {
       for (const Verb verb : {Verb::kGet, Verb::kSet}) {
         CAPTURE(connections);
         size_t all = 0;
+        const SourceFactory sources = CycleKeys({.verb = verb, .keys = 7, .group_ops = 101});
         for (unsigned i = 0; i < connections; ++i) {
-          const auto source = CycleKeys(verb, 7, false, 101, connections)(i);
+          const auto source = sources(i);
           std::array<Task, 10> tasks;
           while (const size_t count = source->Next(tasks)) all += count;
         }
         CHECK(all == 101);
+      }
+    }
+  }
+
+  TEST_CASE("kbfload: connections of a group go round the keys together, groups each for itself") {
+    const SourceFactory sources = CycleKeys({.verb = Verb::kGet, .keys = 40, .groups = 2});
+    std::vector<std::unique_ptr<Source>> connections;
+    for (unsigned i = 0; i < 4; ++i) connections.push_back(sources(i));
+    std::array<Task, 10> tasks;
+    for (unsigned turn = 0; turn < 4; ++turn) {
+      for (unsigned i = 0; i < 4; ++i) {
+        REQUIRE(connections[i]->Next(tasks) == 10);
+        CHECK(tasks[0].key == StoredKey((20 * turn + 10 * (i / 2)) % 40));
+        CHECK(tasks[9].key == StoredKey((20 * turn + 10 * (i / 2)) % 40 + 9));
+      }
+    }
+  }
+
+  TEST_CASE("kbfload: each group of a cycle ends by its own count, all together by theirs") {
+    const auto run = [](const CycleOptions& options) {
+      const SourceFactory sources = CycleKeys(options);
+      std::array<Task, 8> tasks;
+      size_t all = 0;
+      for (unsigned i = 0; i < 6; ++i) {
+        const auto source = sources(i);
+        while (const size_t count = source->Next(tasks)) all += count;
+      }
+      return all;
+    };
+    CHECK(run({.keys = 5, .groups = 3, .group_ops = 100}) == 300);
+    CHECK(run({.keys = 5, .groups = 3, .group_ops = 100, .ops = 200}) == 200);
+    CHECK(run({.keys = 5, .groups = 3, .group_ops = 100, .ops = 1000}) == 300);
+  }
+
+  TEST_CASE("kbfload: drawn numbers are uniform, or follow Zipf's law with low numbers in front") {
+    constexpr uint64_t kKeys = 50;
+    constexpr double kDraws = 200000;
+    for (const double skew : {0.0, 0.25, 0.9, 1.0, 2.0}) {
+      CAPTURE(skew);
+      const CycleOptions options = {.verb = Verb::kSet,
+                                    .keys = kKeys,
+                                    .order = skew > 0 ? KeyOrder::kZipf : KeyOrder::kUniform,
+                                    .zipf_skew = skew};
+      const SourceFactory sources = CycleKeys(options);
+      const std::array<std::unique_ptr<Source>, 2> pair = {sources(0), sources(1)};
+      std::vector<double> given(kKeys);
+      uint64_t equal = 0;
+      for (int i = 0; i < kDraws; ++i) {
+        std::array<Task, 2> tasks;
+        REQUIRE(pair[0]->Next({&tasks[0], 1}) == 1);
+        REQUIRE(pair[1]->Next({&tasks[1], 1}) == 1);
+        ++given.at(tasks[0].key / 2);
+        equal += tasks[0].key == tasks[1].key;
+      }
+      CHECK(equal < kDraws);  // every connection draws for itself
+      double whole = 0;
+      for (uint64_t i = 0; i < kKeys; ++i) whole += std::pow(i + 1, -skew);
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        CAPTURE(i);
+        const double share = std::pow(i + 1, -skew) / whole;
+        CHECK(std::abs(given[i] - kDraws * share) < 5 * std::sqrt(kDraws * share * (1 - share)));
       }
     }
   }
@@ -206,64 +270,6 @@ TEST_SUITE("tools") {
     CHECK_THROWS_AS(ReadKeys(TextFile("a\na\n").path()), std::invalid_argument);
     CHECK_THROWS_AS(ReadKeys(TextFile("a b\n").path()), std::invalid_argument);
     CHECK_THROWS_AS(ReadKeys(TextFile("").path()), std::invalid_argument);
-  }
-
-  TEST_CASE("kbfload: crush lines are read") {
-    const Address server = ParseAddress("127.0.0.1:9");
-    const CrushLine get = ParseCrushLine(
-        "send=ascii_mget,recv=blind_read,conns=50,key_prefix=foobar,key_count=1000,value_size=100,"
-        "pipelines=8,mget_count=40,key_prealloc=1,key_randomize=1",
-        server);
-    CHECK(get.verb == Verb::kGet);
-    CHECK(get.crew.wire == protocol::Wire::kText);
-    CHECK(get.crew.connections == 50);
-    CHECK(get.crew.pipeline == 8);
-    CHECK(get.crew.multiget == 40);
-    CHECK_FALSE(get.crew.check_values);
-    CHECK(get.shuffled);
-    CHECK(get.workload.keys == 1000);
-    CHECK(get.workload.key_prefix == "foobar");
-    CHECK(get.workload.value_size == "100");
-    CHECK(get.crew.server.Name() == "127.0.0.1:9");
-    const CrushLine set = ParseCrushLine("send=binary_set,value=hi,expire=60,port=99", server);
-    CHECK(set.verb == Verb::kSet);
-    CHECK(set.crew.wire == protocol::Wire::kBinary);
-    CHECK(set.crew.check_values);
-    CHECK(set.crew.ttl_s == 60);
-    CHECK(set.workload.value == "hi");
-    CHECK(set.crew.server.Name() == "127.0.0.1:99");
-    CHECK(ParseCrushLine("send=meta_get", server).crew.wire == protocol::Wire::kMeta);
-  }
-
-  TEST_CASE("kbfload: crush lines with a mistake are refused, and say which") {
-    const Address server = ParseAddress("127.0.0.1:9");
-    const std::vector<std::pair<std::string, std::string>> bad = {
-        {"conns=5", "send= is missing"},
-        {"send=ascii_frob", "send=ascii_frob is not known"},
-        {"send=ascii_get,frob=1", "'frob' is not known"},
-        {"send=ascii_get,recv=ascii_read", "recv=ascii_read is not known"},
-        {"send=ascii_get,conns=0", "conns must be a number from 1"},
-        {"send=ascii_get,conns=many", "not 'many'"},
-        {"send=ascii_get,conns=1,conns=2", "'conns' is given twice"},
-        {"send=ascii_get,nothing", "'nothing' is not name=value"},
-        {"send=ascii_get,=5", "is not name=value"},
-        {"send=ascii_get,mget_count=5", "'mget_count' is not known"},
-        {"send=ascii_get,key_prefix=", "key_prefix has 1 to 250 bytes"},
-        {"send=ascii_get,key_prefix=a b", "no spaces or control characters"},
-        {"send=ascii_get,key_prefix=a\x03", "no spaces or control characters"},
-        {"send=ascii_get,host=/tmp/socket", "host must be a name"},
-        {"send=ascii_get,port=70000", "the port is a number"},
-    };
-    for (const auto& [line, complaint] : bad) {
-      CAPTURE(line);
-      try {
-        ParseCrushLine(line, server);
-        FAIL("was not refused");
-      } catch (const std::invalid_argument& error) {
-        CAPTURE(error.what());
-        CHECK(std::string(error.what()).find(complaint) != std::string::npos);
-      }
-    }
   }
 }
 

@@ -41,6 +41,7 @@ struct Settings {
   std::string keys_file;
   std::string trace_file;
   std::string crush_file;
+  bool seconds_given = false;  // on the command line
 
   std::string json_file;
   bool quiet = false;

@@ -15,6 +15,7 @@ using protocol::Wire;
 
 constexpr size_t kBatchBytesMax = 4 << 20;  // a batch stops growing here, whatever --pipeline says
 constexpr size_t kReadBytes = 64 << 10;
+constexpr uint32_t kNoopOpaque = UINT32_MAX;  // no request of a batch has it
 
 protocol::Op OpOf(Verb verb) {
   switch (verb) {
@@ -35,11 +36,12 @@ protocol::Op OpOf(Verb verb) {
 // values.
 bool IsSuccess(Verb verb, ReplyKind kind, Wire wire) {
   if (wire == Wire::kMeta) {
-    return kind == (verb == Verb::kIncr ? ReplyKind::kValue : ReplyKind::kOk);
+    const bool number = verb == Verb::kIncr || verb == Verb::kDecr;
+    return kind == (number ? ReplyKind::kValue : ReplyKind::kOk);
   }
-  constexpr ReplyKind kSuccess[kVerbs] = {ReplyKind::kValue, ReplyKind::kStored,
+  constexpr ReplyKind kSuccess[kVerbs] = {ReplyKind::kValue,   ReplyKind::kStored,
                                           ReplyKind::kDeleted, ReplyKind::kTouched,
-                                          ReplyKind::kNumber};
+                                          ReplyKind::kNumber,  ReplyKind::kNumber};
   return kind == kSuccess[static_cast<size_t>(verb)];
 }
 
@@ -142,17 +144,30 @@ void Connection::AddSingle(const Task& task) {
     if (task.value_bytes != Task::kDrawnBytes) value = Workload::Resized(value, task.value_bytes);
   }
   const uint32_t key_bytes = crew_->workload->KeyBytes(task.key);
-  char* const at = out_.Reserve(protocol::kFrameBytesMax + key_bytes + value.bytes);
+  const std::optional<std::string>& meta_flags = crew_->meta_flags;
+  char* const at = out_.Reserve(protocol::kFrameBytesMax + key_bytes + value.bytes +
+                                (meta_flags ? meta_flags->size() : 0));
   const auto frame = protocol::FrameRequest(crew_->wire,
                                             {.op = OpOf(task.verb),
                                              .flags = crew_->workload->options().flags,
                                              .exptime = crew_->ttl_s,
                                              .opaque = static_cast<uint32_t>(asked_.size()),
                                              .key_bytes = key_bytes,
-                                             .value_bytes = value.bytes},
+                                             .value_bytes = value.bytes,
+                                             .decrement = task.verb == Verb::kDecr,
+                                             .quiet = crew_->quiet_sets,
+                                             .meta_flags = meta_flags},
                                             at);
   if (task.verb == Verb::kSet) crew_->workload->WriteValue(value, frame.value);
   out_.Grew(static_cast<size_t>(AddKey(frame, task, key_bytes) - at));
+}
+
+void Connection::AddNoop() {
+  char* const at = out_.Reserve(protocol::kFrameBytesMax);
+  const auto frame =
+      protocol::FrameRequest(crew_->wire, {.op = protocol::Op::kNoop, .opaque = kNoopOpaque}, at);
+  out_.Grew(static_cast<size_t>(frame.end - at));
+  awaits_noop_ = true;
 }
 
 // ---- sockets ----
@@ -165,6 +180,7 @@ bool Connection::Fail(std::string what) {
 
 bool Connection::Send(int64_t now_ns) {
   cursor_ = key_errors_ = 0;
+  if (crew_->quiet_sets) AddNoop();
   return Write(now_ns);
 }
 
@@ -233,10 +249,27 @@ bool Connection::Take(const Reply& reply, int64_t now_ns) {
     if (is_error) tally_->last_error = reply.text;
     return false;
   }
+  if (awaits_noop_) return TakeOfQuiet(reply, is_error, now_ns);
   const Request& request = requests_[answered_];
   if (is_error) return TakeError(reply, request, now_ns);
   return request.verb == Verb::kGet ? TakeGet(reply, request, now_ns)
                                     : TakeChange(reply, request, now_ns);
+}
+
+// The server works in order: what was sent before the request that is answered has been stored. A
+// set's opaque number is its place in the batch.
+bool Connection::TakeOfQuiet(const Reply& reply, bool is_error, int64_t now_ns) {
+  const bool is_end = reply.kind == ReplyKind::kEnd && reply.opaque == kNoopOpaque;
+  const size_t settled = is_end ? requests_.size() : reply.opaque;
+  if (settled < answered_ || settled > requests_.size()) return false;
+  if (settled == requests_.size() && !is_end) return false;
+  while (answered_ < settled) Finish(requests_[answered_], now_ns);
+  if (is_end) {
+    awaits_noop_ = false;
+    return true;
+  }
+  const Request& request = requests_[answered_];
+  return is_error ? TakeError(reply, request, now_ns) : TakeChange(reply, request, now_ns);
 }
 
 bool Connection::TakeError(const Reply& reply, const Request& request, int64_t now_ns) {
@@ -266,15 +299,19 @@ bool Connection::TakeGet(const Reply& reply, const Request& request, int64_t now
     Finish(request, now_ns);
     return true;
   }
-  if (reply.kind != ReplyKind::kValue) return false;
+  const bool hit = reply.kind == ReplyKind::kValue ||
+                   (reply.kind == ReplyKind::kOk && crew_->meta_flags.has_value());
+  if (!hit) return false;
   // Only meta's single get does not repeat the key.
   const bool keyed = list || crew_->wire == Wire::kBinary;
-  const auto is_asked = [&](const Asked& one) {
-    return !keyed || (one.key_bytes == reply.key.size() &&
+  // A request can have a key twice, and the first of them may have missed: so the opaque too.
+  const auto is_asked = [&](uint32_t i) {
+    const Asked& one = asked[i];
+    return !keyed || (HasOpaque(reply, request.first + i) && one.key_bytes == reply.key.size() &&
                       std::memcmp(out_.at(one.key_offset), reply.key.data(), one.key_bytes) == 0);
   };
-  for (; cursor_ < request.count && !is_asked(asked[cursor_]); ++cursor_) Miss(asked[cursor_]);
-  if (cursor_ == request.count || !HasOpaque(reply, request.first + cursor_)) return false;
+  for (; cursor_ < request.count && !is_asked(cursor_); ++cursor_) Miss(asked[cursor_]);
+  if (cursor_ == request.count) return false;
   Judge(asked[cursor_++], reply);
   if (!list) Finish(request, now_ns);
   return true;
@@ -301,12 +338,14 @@ void Connection::Judge(const Asked& asked, const Reply& reply) {
   }
   const Workload& workload = *crew_->workload;
   bool right = true;
-  if (crew_->check_values) {
+  if (crew_->check_values && reply.kind == ReplyKind::kValue) {
     ValueId value = workload.ValueOf(asked.task.key);
     if (crew_->any_size && reply.value.size() <= workload.options().value_bytes_max) {
       value = Workload::Resized(value, static_cast<uint32_t>(reply.value.size()));
     }
-    right = workload.IsValue(value, reply.value) && reply.flags == workload.options().flags;
+    const bool with_flags = !crew_->meta_flags || crew_->meta_flags->find('f') != std::string::npos;
+    right = workload.IsValue(value, reply.value) &&
+            (!with_flags || reply.flags == workload.options().flags);
   }
   ++(right ? tally_->hits : tally_->wrong);
 }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,10 @@ struct Crew {
   bool read_through = false;  // a get that misses is followed by a set
   bool check_values = true;   // false: any value is a hit
   bool any_size = false;      // values may have other sizes than the workload's (traces)
+  unsigned own_threads = 0;   // 0: any thread of the load; else so many that serve no other crew
+  uint32_t every_us = 0;      // not 0: a batch is due so often, and not when the last is answered
+  bool quiet_sets = false;    // binary: only refused sets are answered, and a no-op ends a batch
+  std::optional<std::string> meta_flags = {};  // of single gets in meta; "f v" where absent
   const Workload* workload = nullptr;
   SourceFactory sources;
 };
@@ -76,7 +81,7 @@ class Connection {
 
   int fd() const { return socket_.fd(); }
   const Crew& crew() const { return *crew_; }
-  bool done() const { return answered_ == requests_.size(); }
+  bool done() const { return answered_ == requests_.size() && !awaits_noop_; }
   bool wants_to_write() const { return sent_ < out_.size(); }
   int64_t last_progress_ns() const { return progress_ns_; }
   const std::string& Failure() const { return failure_; }
@@ -98,6 +103,7 @@ class Connection {
   char* AddKey(protocol::RequestFrame frame, const Task& task, uint32_t key_bytes);
   void AddGets(size_t count);
   void AddSingle(const Task& task);
+  void AddNoop();
   // A get in text, and a group of gets anywhere, is answered by a list.
   bool AnsweredByList(const Request& request) const;
 
@@ -106,6 +112,7 @@ class Connection {
   bool TakeGet(const protocol::Reply& reply, const Request& request, int64_t now_ns);
   bool TakeChange(const protocol::Reply& reply, const Request& request, int64_t now_ns);
   bool TakeError(const protocol::Reply& reply, const Request& request, int64_t now_ns);
+  bool TakeOfQuiet(const protocol::Reply& reply, bool is_error, int64_t now_ns);
   bool HasOpaque(const protocol::Reply& reply, uint32_t expected) const;
   void Judge(const Asked& asked, const protocol::Reply& reply);
   void Miss(const Asked& asked);
@@ -126,10 +133,11 @@ class Connection {
 
   // Its replies.
   Buffer in_;
-  size_t needed_ = 0;        // bytes before the next reply can be whole
-  size_t answered_ = 0;      // requests
-  uint32_t cursor_ = 0;      // keys of the current request that are settled
-  uint32_t key_errors_ = 0;  // of the current group
+  size_t needed_ = 0;         // bytes before the next reply can be whole
+  size_t answered_ = 0;       // requests
+  uint32_t cursor_ = 0;       // keys of the current request that are settled
+  uint32_t key_errors_ = 0;   // of the current group
+  bool awaits_noop_ = false;  // the end of a batch of quiet sets
   int64_t progress_ns_ = 0;
   std::string failure_;
 };

@@ -1,5 +1,6 @@
 #include "tools/kbfload/crush.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <map>
@@ -22,111 +23,213 @@ struct Sender {
   std::string_view name;
   Wire wire;
   Verb verb;
-  bool many;  // takes mget_count
+  bool many = false;   // takes mget_count
+  bool quiet = false;  // is answered only when refused
+  bool plain = false;  // takes cmd_postfix
 };
 constexpr Sender kSenders[] = {
-    {"ascii_get", Wire::kText, Verb::kGet, false},
+    {"ascii_get", Wire::kText, Verb::kGet},
     {"ascii_mget", Wire::kText, Verb::kGet, true},
-    {"ascii_set", Wire::kText, Verb::kSet, false},
-    {"ascii_incr", Wire::kText, Verb::kIncr, false},
-    {"ascii_delete", Wire::kText, Verb::kDelete, false},
-    {"ascii_touch", Wire::kText, Verb::kTouch, false},
-    {"binary_get", Wire::kBinary, Verb::kGet, false},
-    {"binary_getq", Wire::kBinary, Verb::kGet, true},
-    {"binary_set", Wire::kBinary, Verb::kSet, false},
-    {"bin_get", Wire::kBinary, Verb::kGet, false},
+    {"ascii_mg", Wire::kMeta, Verb::kGet, false, false, true},
+    {"ascii_set", Wire::kText, Verb::kSet},
+    {"ascii_incr", Wire::kText, Verb::kIncr},
+    {"ascii_decr", Wire::kText, Verb::kDecr},
+    {"ascii_delete", Wire::kText, Verb::kDelete},
+    {"ascii_touch", Wire::kText, Verb::kTouch},
+    {"bin_get", Wire::kBinary, Verb::kGet},
     {"bin_getq", Wire::kBinary, Verb::kGet, true},
-    {"bin_set", Wire::kBinary, Verb::kSet, false},
-    {"meta_get", Wire::kMeta, Verb::kGet, false},
-    {"meta_set", Wire::kMeta, Verb::kSet, false},
+    {"bin_set", Wire::kBinary, Verb::kSet},
+    {"bin_setq", Wire::kBinary, Verb::kSet, false, true},
+    {"bin_touch", Wire::kBinary, Verb::kTouch},
+    {"meta_get", Wire::kMeta, Verb::kGet},
+    {"meta_set", Wire::kMeta, Verb::kSet},
 };
+
+// mc-crusher does not wait between quiet sets. A batch of fewer would measure the waiting for the
+// no-op that ends it.
+constexpr unsigned kQuietBatchMin = 64;
+
+constexpr uint32_t kValueBytesMax = 1 << 20;
+constexpr size_t kPostfixBytesMax = 200;
 
 [[noreturn]] void Refuse(const std::string& why) { throw std::invalid_argument(why); }
 
 const Sender& SenderNamed(const std::string& name) {
+  const std::string wanted = name.starts_with("binary_") ? "bin_" + name.substr(7) : name;
   std::string known;
   for (const Sender& sender : kSenders) {
-    if (sender.name == name) return sender;
+    if (sender.name == wanted) return sender;
     known += " " + std::string(sender.name);
   }
   Refuse("send=" + name + " is not known; there are" + known);
 }
 
-using Pairs = std::map<std::string, std::string>;
-
-Pairs Split(const std::string& line) {
-  Pairs pairs;
-  std::istringstream parts(line);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const size_t equals = part.find('=');
-    if (equals == 0 || equals == std::string::npos) Refuse("'" + part + "' is not name=value");
-    if (!pairs.emplace(part.substr(0, equals), part.substr(equals + 1)).second) {
-      Refuse("'" + part.substr(0, equals) + "' is given twice");
+// The pairs of a line. Each is taken out by its name, so that what is left at the end is unknown.
+class Pairs {
+ public:
+  explicit Pairs(const std::string& line) {
+    std::istringstream parts(line);
+    for (std::string part; std::getline(parts, part, ',');) {
+      const size_t equals = part.find('=');
+      if (equals == 0 || equals == std::string::npos) Refuse("'" + part + "' is not name=value");
+      if (!pairs_.emplace(part.substr(0, equals), part.substr(equals + 1)).second) {
+        Refuse("'" + part.substr(0, equals) + "' is given twice");
+      }
     }
   }
-  return pairs;
-}
 
-// Takes a pair out, so that what is left at the end is unknown.
-std::string TakeText(Pairs* pairs, const std::string& name, const std::string& otherwise) {
-  const auto found = pairs->find(name);
-  if (found == pairs->end()) return otherwise;
-  std::string value = found->second;
-  pairs->erase(found);
-  return value;
-}
+  bool Has(const std::string& name) const { return pairs_.contains(name); }
 
-uint64_t TakeNumber(Pairs* pairs, const std::string& name, uint64_t otherwise, uint64_t min,
-                    uint64_t max) {
-  const std::string text = TakeText(pairs, name, std::to_string(otherwise));
-  uint64_t number = 0;
-  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || stop != text.data() + text.size() || number < min || number > max) {
-    Refuse(name + " must be a number from " + std::to_string(min) + " to " + std::to_string(max) +
-           ", not '" + text + "'");
+  std::string Text(const std::string& name, const std::string& otherwise) {
+    known_ += " " + name;
+    const auto found = pairs_.find(name);
+    if (found == pairs_.end()) return otherwise;
+    std::string value = found->second;
+    pairs_.erase(found);
+    return value;
   }
-  return number;
+
+  uint64_t Number(const std::string& name, uint64_t otherwise, uint64_t min, uint64_t max) {
+    const std::string text = Text(name, std::to_string(otherwise));
+    uint64_t number = 0;
+    const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (code != std::errc() || stop != text.data() + text.size() || number < min || number > max) {
+      Refuse(name + " must be a number from " + std::to_string(min) + " to " + std::to_string(max) +
+             ", not '" + text + "'");
+    }
+    return number;
+  }
+  unsigned Small(const std::string& name, unsigned otherwise, unsigned min, unsigned max) {
+    return static_cast<unsigned>(Number(name, otherwise, min, max));
+  }
+  bool Flag(const std::string& name) { return Number(name, 0, 0, 1) == 1; }
+
+  double Exponent(const std::string& name, double otherwise) {
+    if (!Has(name)) known_ += " " + name;
+    if (!Has(name)) return otherwise;
+    const std::string text = Text(name, "");
+    double number = 0;
+    const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (code != std::errc() || stop != text.data() + text.size() ||
+        !(number >= 0 && number <= 10)) {
+      Refuse(name + " must be a number from 0 to 10, not '" + text + "'");
+    }
+    return number;
+  }
+
+  void RefuseOthers() const {
+    if (pairs_.empty()) return;
+    Refuse("'" + pairs_.begin()->first + "' is not known here; there are" + known_);
+  }
+
+ private:
+  std::map<std::string, std::string> pairs_;
+  std::string known_;  // every name that was asked for
+};
+
+void TakeSender(Pairs* pairs, CrushLine* crush) {
+  if (!pairs->Has("send")) Refuse("send= is missing");
+  const Sender& sender = SenderNamed(pairs->Text("send", ""));
+  Crew& crew = crush->crew;
+  crush->cycle.verb = sender.verb;
+  crew.wire = sender.wire;
+  crew.quiet_sets = sender.quiet;
+  if (sender.many) crew.multiget = pairs->Small("mget_count", 2, 1, kCrushKeysMax);
+  if (!sender.plain) return;
+  crew.meta_flags = pairs->Text("cmd_postfix", "");
+  for (const char c : *crew.meta_flags) {
+    if (static_cast<unsigned char>(c) < ' ') Refuse("cmd_postfix has no control characters");
+  }
+  if (crew.meta_flags->size() > kPostfixBytesMax) {
+    Refuse("cmd_postfix has at most " + std::to_string(kPostfixBytesMax) + " bytes");
+  }
+  if (crew.meta_flags->starts_with('q') || crew.meta_flags->find(" q") != std::string::npos) {
+    Refuse("cmd_postfix must not have the flag q: a miss would have no answer");
+  }
+}
+
+void TakePace(Pairs* pairs, CrushLine* crush) {
+  Crew& crew = crush->crew;
+  const std::string receive = pairs->Text("recv", "check");
+  if (receive != "check" && receive != "blind_read" && receive != "blind_recv") {
+    Refuse("recv=" + receive + " is not known; there are check and blind_read");
+  }
+  crew.check_values = receive == "check";
+  crew.own_threads = pairs->Small("thread", 0, 0, 1024);
+  crush->cycle.groups = std::max(1u, crew.own_threads);
+  crew.connections = pairs->Small("conns", 1, 1, 100000) * crush->cycle.groups;
+  crew.pipeline = pairs->Small("pipelines", 1, 1, 100000);
+  crew.every_us = pairs->Small("usleep", 0, 0, UINT32_MAX);
+  if (crew.quiet_sets && crew.every_us == 0) {
+    crew.pipeline = std::max(crew.pipeline, kQuietBatchMin);
+  }
+  const uint64_t stop_after = pairs->Number("stop_after", 0, 0, UINT64_MAX);
+  if (stop_after > 0) crush->cycle.group_ops = stop_after;
+}
+
+void TakeKeys(Pairs* pairs, CrushLine* crush) {
+  crush->workload.key_prefix = pairs->Text("key_prefix", "foo");
+  if (!IsKey(crush->workload.key_prefix)) {
+    Refuse("key_prefix has 1 to 250 bytes, and no spaces or control characters");
+  }
+  crush->workload.keys = crush->cycle.keys = pairs->Number("key_count", 200000, 1, kKeysMax);
+  const bool shuffled = pairs->Flag("key_randomize");
+  const bool uniform = pairs->Flag("live_rand");
+  const bool zipf = pairs->Flag("live_rand_zipf");
+  if (shuffled + uniform + zipf > 1) {
+    Refuse("key_randomize, live_rand and live_rand_zipf exclude each other");
+  }
+  crush->cycle.order = shuffled  ? KeyOrder::kShuffled
+                       : uniform ? KeyOrder::kUniform
+                       : zipf    ? KeyOrder::kZipf
+                                 : KeyOrder::kInTurn;
+  crush->cycle.zipf_skew = pairs->Exponent("zipf_skew", 0.25);
+  pairs->Flag("key_prealloc");
+}
+
+// A range gives every key its own value, and the sizes are the values'.
+void TakeValues(Pairs* pairs, CrushLine* crush) {
+  WorkloadOptions& work = crush->workload;
+  work.value_bytes_max = kValueBytesMax;
+  work.value = pairs->Text("value", "");
+  work.flags = pairs->Small("flags", 0, 0, UINT32_MAX);
+  crush->crew.ttl_s = pairs->Small("expire", 0, 0, UINT32_MAX);
+  work.value_size = std::to_string(pairs->Small("value_size", 10, 0, kValueBytesMax));
+  work.values = 1;
+  const std::string range = pairs->Text("value_range", "");
+  if (range.empty()) return;
+  if (!work.value.empty()) Refuse("value and value_range exclude each other");
+  const size_t dash = range.find('-');
+  work.value_size = dash == std::string::npos ? work.value_size + "-" + range : range;
+  work.values = 0;
+  try {
+    ValueSizes(work.value_size, kValueBytesMax);
+  } catch (const std::invalid_argument&) {
+    Refuse("value_range is A-B, or N not below value_size; at most " +
+           std::to_string(kValueBytesMax) + " bytes; not '" + range + "'");
+  }
+}
+
+void TakeServer(Pairs* pairs, const Address& server, CrushLine* crush) {
+  const bool elsewhere = pairs->Has("host") || pairs->Has("port");
+  const std::string host = pairs->Text("host", server.is_unix() ? "127.0.0.1" : server.host);
+  const std::string port = pairs->Text("port", server.is_unix() ? "11211" : server.port);
+  crush->crew.server = elsewhere ? ParseAddress(host + ":" + port) : server;
+  if (elsewhere && crush->crew.server.is_unix()) Refuse("host must be a name, not '" + host + "'");
 }
 
 }  // namespace
 
 CrushLine ParseCrushLine(const std::string& line, const Address& server) {
-  Pairs pairs = Split(line);
+  Pairs pairs(line);
   CrushLine crush;
   crush.text = line;
-  if (!pairs.contains("send")) Refuse("send= is missing");
-  const Sender& sender = SenderNamed(TakeText(&pairs, "send", ""));
-  const auto small = [&pairs](const char* name, uint64_t otherwise, uint64_t min, uint64_t max) {
-    return static_cast<unsigned>(TakeNumber(&pairs, name, otherwise, min, max));
-  };
-  const std::string receive = TakeText(&pairs, "recv", "check");
-  if (receive != "check" && receive != "blind_read") {
-    Refuse("recv=" + receive + " is not known; there are check and blind_read");
-  }
-  crush.verb = sender.verb;
-  crush.crew.wire = sender.wire;
-  crush.crew.check_values = receive == "check";
-  crush.crew.connections = small("conns", 1, 1, 100000);
-  crush.crew.pipeline = small("pipelines", 1, 1, 100000);
-  if (sender.many) crush.crew.multiget = small("mget_count", 2, 1, 10000);
-  crush.crew.ttl_s = small("expire", 0, 0, UINT32_MAX);
-  crush.shuffled = small("key_randomize", 0, 0, 1) == 1;
-  small("key_prealloc", 0, 0, 1);
-  crush.workload.key_prefix = TakeText(&pairs, "key_prefix", "foo");
-  if (!IsKey(crush.workload.key_prefix)) {
-    Refuse("key_prefix has 1 to 250 bytes, and no spaces or control characters");
-  }
-  crush.workload.keys = TakeNumber(&pairs, "key_count", 200000, 1, kKeysMax);
-  crush.workload.value_size = std::to_string(small("value_size", 10, 0, 1 << 20));
-  crush.workload.value_bytes_max = 1 << 20;
-  crush.workload.value = TakeText(&pairs, "value", "");
-  crush.workload.values = 1;
-  const bool elsewhere = pairs.contains("host") || pairs.contains("port");
-  const std::string host = TakeText(&pairs, "host", server.is_unix() ? "127.0.0.1" : server.host);
-  const std::string port = TakeText(&pairs, "port", server.is_unix() ? "11211" : server.port);
-  crush.crew.server = elsewhere ? ParseAddress(host + ":" + port) : server;
-  if (elsewhere && crush.crew.server.is_unix()) Refuse("host must be a name, not '" + host + "'");
-  if (!pairs.empty()) Refuse("'" + pairs.begin()->first + "' is not known here");
+  TakeSender(&pairs, &crush);
+  TakePace(&pairs, &crush);
+  TakeKeys(&pairs, &crush);
+  TakeValues(&pairs, &crush);
+  TakeServer(&pairs, server, &crush);
+  pairs.RefuseOthers();
   return crush;
 }
 
@@ -149,16 +252,21 @@ int Crush(const Settings& settings) {
   const auto lines = ReadCrush(settings.crush_file, ParseAddress(settings.servers.front()));
   std::vector<std::unique_ptr<Workload>> workloads;
   std::vector<Crew> crews;
+  bool ends = true;
   for (const CrushLine& line : lines) {
     workloads.push_back(std::make_unique<Workload>(line.workload));
     crews.push_back(line.crew);
     crews.back().workload = workloads.back().get();
-    crews.back().sources =
-        CycleKeys(line.verb, line.workload.keys, line.shuffled,
-                  settings.ops > 0 ? settings.ops : UINT64_MAX, line.crew.connections);
+    CycleOptions cycle = line.cycle;
+    if (settings.ops > 0) cycle.ops = settings.ops;
+    ends = ends && std::min(cycle.ops, cycle.group_ops) != UINT64_MAX;
+    crews.back().sources = CycleKeys(cycle);
   }
+  // Work that ends by itself is not cut off, unless asked for.
+  LoadOptions load = settings.load;
+  if (ends && !settings.seconds_given) load.seconds = 0;
   Outcome outcome;
-  const Result result = session.MeasureAll("crush", crews, settings.load, 0, &outcome);
+  const Result result = session.MeasureAll("crush", crews, load, 0, &outcome);
 
   FILE* const out = session.out();
   std::vector<JsonObject> list;

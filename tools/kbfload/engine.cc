@@ -37,24 +37,49 @@ double ThreadCpuSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Intended starts: gaps of ETC's shape, scaled to a mean.
+// Intended starts, where there are any.
 class Schedule {
  public:
-  Schedule(double mean_gap_ns, uint64_t seed)
-      : scale_(mean_gap_ns * (1 - kGapK) / kGapSigma), state_(seed) {}
+  static Schedule None() { return {}; }
+  // Gaps of ETC's shape, scaled to a mean.
+  static Schedule Drawn(double mean_gap_ns, uint64_t seed) {
+    Schedule schedule;
+    schedule.scale_ = mean_gap_ns * (1 - kGapK) / kGapSigma;
+    schedule.state_ = seed;
+    return schedule;
+  }
+  // Equal gaps; the first is a random part of one.
+  static Schedule Even(int64_t gap_ns, uint64_t seed) {
+    Schedule schedule;
+    schedule.gap_ns_ = gap_ns;
+    schedule.state_ = seed;
+    return schedule;
+  }
+
+  bool exists() const { return gap_ns_ > 0 || scale_ > 0; }
   void Begin(int64_t from_ns) {
     next_ns_ = from_ns;
-    Advance();
+    if (gap_ns_ > 0) {
+      next_ns_ += static_cast<int64_t>(kbf::ScaleTo(Word(), static_cast<uint64_t>(gap_ns_)));
+    } else {
+      Advance();
+    }
   }
   int64_t next_ns() const { return next_ns_; }
   void Advance() {
-    const double u = Unit(kbf::Mix64(state_ += 0x9e3779b97f4a7c15u));
-    next_ns_ += static_cast<int64_t>(scale_ * ParetoQuantile(u, kGapSigma, kGapK));
+    next_ns_ += gap_ns_;
+    if (scale_ > 0) {
+      next_ns_ += static_cast<int64_t>(scale_ * ParetoQuantile(Unit(Word()), kGapSigma, kGapK));
+    }
   }
 
  private:
-  double scale_;
-  uint64_t state_;
+  Schedule() = default;
+  uint64_t Word() { return kbf::Mix64(state_ += 0x9e3779b97f4a7c15u); }
+
+  double scale_ = 0;
+  int64_t gap_ns_ = 0;
+  uint64_t state_ = 0;
   int64_t next_ns_ = 0;
 };
 
@@ -100,6 +125,7 @@ class Worker {
   void Wait(epoll_event* events, int max, int* count);
   void Serve(Member* member, uint32_t events);
   void Start(Member* member, int64_t now);
+  unsigned AddBatch(Member* member, int64_t now);
   void StartDue(int64_t now);
   void Watch(Member* member);
   void Retire(Member* member, int64_t now);
@@ -205,23 +231,32 @@ void Worker::Serve(Member* member, uint32_t events) {
 void Worker::Start(Member* member, int64_t now) {
   Connection& connection = member->connection;
   if (over(now)) return Retire(member, now);
-  unsigned added = 0;
+  if (member->schedule.exists() && member->schedule.next_ns() > now) {
+    Watch(member);  // a socket that can be written to must not wake us up meanwhile
+    due_.push({member->schedule.next_ns(), member});
+    return;
+  }
+  if (AddBatch(member, now) == 0) return Retire(member, now);
+  if (!connection.Send(now)) return Fail(connection.Failure());
+  Watch(member);
+}
+
+// At a rate each request has an intended start; a crew with pauses has one for a batch.
+unsigned Worker::AddBatch(Member* member, int64_t now) {
+  Connection& connection = member->connection;
+  Schedule& schedule = member->schedule;
   const unsigned most = connection.crew().pipeline;
+  unsigned added = 0;
   if (options_.rate > 0) {
-    Schedule& schedule = member->schedule;
-    if (schedule.next_ns() > now) {
-      due_.push({schedule.next_ns(), member});
-      return;
-    }
     for (; added < most && schedule.next_ns() <= now; schedule.Advance(), ++added) {
       if (!connection.Add(schedule.next_ns())) break;
     }
-  } else {
-    while (added < most && connection.Add(now)) ++added;
+    return added;
   }
-  if (added == 0) return Retire(member, now);
-  if (!connection.Send(now)) return Fail(connection.Failure());
-  Watch(member);
+  const int64_t start = schedule.exists() ? schedule.next_ns() : now;
+  while (added < most && connection.Add(start)) ++added;
+  schedule.Advance();
+  return added;
 }
 
 void Worker::StartDue(int64_t now) {
@@ -245,7 +280,7 @@ void Worker::Watch(Member* member) {
 
 // A connection without work is no longer listened to; it may be closed without harm.
 void Worker::Retire(Member* member, int64_t now) {
-  if (options_.rate > 0) {
+  if (member->schedule.exists()) {
     late_s_ = std::max(late_s_, 1e-9 * static_cast<double>(now - member->schedule.next_ns()));
   }
   epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, member->connection.fd(), nullptr);
@@ -267,23 +302,42 @@ void Worker::Tick(int64_t now) {
   }
 }
 
-// Connections are dealt out to the threads in turn.
+Schedule ScheduleOf(const Crew& crew, double gap_ns, uint64_t number) {
+  if (gap_ns > 0) return Schedule::Drawn(gap_ns, kbf::Mix64(number));
+  if (crew.every_us > 0) return Schedule::Even(int64_t{1000} * crew.every_us, kbf::Mix64(number));
+  return Schedule::None();
+}
+
+// Connections are dealt out to the threads in turn: those that crews share, or the crew's own.
 std::vector<std::unique_ptr<Worker>> Hire(const std::vector<Crew>& crews,
                                           const LoadOptions& options, Shared* shared) {
   unsigned all = 0;
-  for (const Crew& crew : crews) all += crew.connections;
-  std::vector<std::unique_ptr<Worker>> workers;
-  for (unsigned i = 0; i < std::min(options.threads, all); ++i) {
-    workers.push_back(std::make_unique<Worker>(crews, options, shared));
+  unsigned sharing = 0;
+  for (const Crew& crew : crews) {
+    all += crew.connections;
+    if (crew.own_threads == 0) sharing += crew.connections;
   }
-  const double gap_ns = options.rate > 0 ? 1e9 * all / options.rate : 1;
+  std::vector<std::unique_ptr<Worker>> workers;
+  const auto hire = [&](unsigned count) {
+    for (unsigned i = 0; i < count; ++i) {
+      workers.push_back(std::make_unique<Worker>(crews, options, shared));
+    }
+  };
+  const unsigned common = std::min(options.threads, sharing);
+  hire(common);
+  const double gap_ns = options.rate > 0 ? 1e9 * all / options.rate : 0;
   uint64_t number = 0;
+  uint64_t dealt = 0;  // of those that share
   for (size_t i = 0; i < crews.size(); ++i) {
-    for (unsigned j = 0; j < crews[i].connections; ++j, ++number) {
-      Worker& worker = *workers[number % workers.size()];
-      Connection connection(Connect(crews[i].server, options.timeout_s), crews[i], worker.tally(i),
-                            crews[i].sources(j));
-      worker.Join({std::move(connection), Schedule(gap_ns, kbf::Mix64(number))});
+    const Crew& crew = crews[i];
+    const size_t own = workers.size();
+    hire(crew.own_threads);
+    for (unsigned j = 0; j < crew.connections; ++j, ++number) {
+      Worker& worker =
+          *workers[crew.own_threads > 0 ? own + j % crew.own_threads : dealt++ % common];
+      Connection connection(Connect(crew.server, options.timeout_s), crew, worker.tally(i),
+                            crew.sources(j));
+      worker.Join({std::move(connection), ScheduleOf(crew, gap_ns, number)});
     }
   }
   return workers;

@@ -6,6 +6,9 @@
 // soon as its last batch is answered. Latency counts from the intended start, so a server that
 // stops for a second is charged with every request that should have begun in it.
 //
+// A crew with every_us sends a whole batch at intended starts that are so far apart, the first of
+// them at a random time within the first pause. One that is late goes out at once.
+//
 // Promises:  the first failure stops all; what was counted until then is in the outcome. After the
 //            deadline, or an interrupt, open batches are still answered and counted.
 // Requires:  what crews point to outlives the call. One call at a time.
@@ -23,7 +26,7 @@
 namespace load {
 
 struct LoadOptions {
-  unsigned threads = 1;
+  unsigned threads = 1;  // that crews without threads of their own share
   double seconds = 0;    // 0: until the sources are dry
   double rate = 0;       // requests per second over all connections; 0: closed loop
   double timeout_s = 5;  // without any progress on a connection that waits
@@ -41,7 +44,7 @@ struct Outcome {
   double seconds = 0;
   double cpu_seconds = 0;  // of the threads here
   unsigned threads = 1;
-  double late_s = 0;    // open loop: how far behind its schedule the slowest connection ended
+  double late_s = 0;    // intended starts: how far behind its schedule the slowest connection ended
   std::string failure;  // empty: none
   bool interrupted = false;
 

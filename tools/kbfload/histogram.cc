@@ -21,6 +21,7 @@ uint64_t Histogram::LowestOf(size_t bucket) {
 }
 
 void Histogram::Add(uint64_t ns) {
+  if (counts_.empty()) counts_.resize(kBuckets);
   ++counts_[BucketOf(ns)];
   ++count_;
   min_ = std::min(min_, ns);
@@ -29,6 +30,8 @@ void Histogram::Add(uint64_t ns) {
 }
 
 void Histogram::Merge(const Histogram& other) {
+  if (other.count_ == 0) return;
+  counts_.resize(kBuckets);
   for (size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
   count_ += other.count_;
   min_ = std::min(min_, other.min_);

@@ -5,7 +5,7 @@
 //            1/256) for durations up to kLimitNs, longer ones are counted there; min, max and mean
 //            are exact. Adding histograms is the same as counting into one.
 // Requires:  one thread.
-// Costs:     35 KiB; an addition is a few shifts. Allocates only when made.
+// Costs:     35 KiB; an addition is a few shifts. Allocates with the first one.
 //
 // The form is that of HdrHistogram: below 256 a bucket per nanosecond, above 128 buckets per
 // doubling.
@@ -20,8 +20,6 @@ namespace load {
 class Histogram {
  public:
   static constexpr uint64_t kLimitNs = uint64_t{1} << 40;  // 18 minutes
-
-  Histogram() : counts_(kBuckets, 0) {}
 
   void Add(uint64_t ns);
   void Merge(const Histogram& other);
@@ -43,7 +41,7 @@ class Histogram {
   static size_t BucketOf(uint64_t ns);
   static uint64_t LowestOf(size_t bucket);
 
-  std::vector<uint64_t> counts_;
+  std::vector<uint64_t> counts_;  // empty until something is counted
   uint64_t count_ = 0;
   uint64_t min_ = UINT64_MAX;
   uint64_t max_ = 0;

@@ -14,9 +14,9 @@ namespace {
 
 constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
 
-// What one connection does of the operations of all.
-uint64_t ShareOf(uint64_t ops, unsigned connections, uint64_t connection) {
-  return ops / connections + (connection < ops % connections);
+// What one connection, or group of them, does of the operations of all.
+uint64_t ShareOf(uint64_t ops, unsigned sharers, uint64_t sharer) {
+  return ops / sharers + (sharer < ops % sharers);
 }
 
 using Cursor = std::shared_ptr<std::atomic<uint64_t>>;
@@ -102,31 +102,46 @@ class Draws : public Source {
 
 class Cycle : public Source {
  public:
-  Cycle(Verb verb, uint64_t keys, bool shuffled, uint64_t connection, uint64_t ops)
-      : verb_(verb),
-        keys_(keys),
-        shuffled_(shuffled),
-        place_(keys, kGolden),
-        next_(kbf::ScaleTo(kbf::Mix64(connection), keys)),
-        left_(ops) {}
+  Cycle(const CycleOptions& options, uint64_t ops, Cursor done, uint64_t connection)
+      : options_(options),
+        ops_(ops),
+        place_(options.keys, kGolden),
+        popularity_(options.keys, options.zipf_skew),
+        state_(kbf::Mix64(connection)),
+        done_(std::move(done)) {}
 
   size_t Next(std::span<Task> out) override {
-    const size_t count = std::min<uint64_t>(verb_ == Verb::kGet ? out.size() : 1, left_);
-    left_ -= count;
-    for (Task& task : out.first(count)) {
-      task = {verb_, StoredKey(shuffled_ ? place_(next_) : next_)};
-      if (++next_ == keys_) next_ = 0;
+    const uint64_t wanted = options_.verb == Verb::kGet ? out.size() : 1;
+    const uint64_t at = done_->fetch_add(wanted, std::memory_order_relaxed);
+    if (at >= ops_) return 0;
+    const size_t count = std::min(wanted, ops_ - at);
+    for (size_t i = 0; i < count; ++i) {
+      out[i] = {options_.verb, StoredKey(NumberAt((at + i) % options_.keys))};
     }
     return count;
   }
 
  private:
-  Verb verb_;
-  uint64_t keys_;
-  bool shuffled_;
+  uint64_t Word() { return kbf::Mix64(state_ += kGolden); }
+  uint64_t NumberAt(uint64_t turn) {
+    switch (options_.order) {
+      case KeyOrder::kShuffled:
+        return place_(turn);
+      case KeyOrder::kUniform:
+        return kbf::ScaleTo(Word(), options_.keys);
+      case KeyOrder::kZipf:
+        return popularity_.Draw(Word());
+      default:
+        return turn;
+    }
+  }
+
+  CycleOptions options_;
+  uint64_t ops_;  // of the group
   Permutation place_;
-  uint64_t next_;
-  uint64_t left_;
+  Zipf popularity_;
+  uint64_t state_;
+  Cursor done_;  // operations of the group so far
 };
 
 class Replay : public Source {
@@ -174,11 +189,13 @@ SourceFactory DrawKeys(const Workload& workload, const MixOptions& options, unsi
   };
 }
 
-SourceFactory CycleKeys(Verb verb, uint64_t keys, bool shuffled, uint64_t ops,
-                        unsigned connections) {
-  return [=](uint64_t connection) {
-    return std::make_unique<Cycle>(verb, keys, shuffled, connection,
-                                   ShareOf(ops, connections, connection));
+SourceFactory CycleKeys(const CycleOptions& options) {
+  std::vector<Cursor> groups(options.groups);
+  for (Cursor& done : groups) done = std::make_shared<std::atomic<uint64_t>>(0);
+  return [options, groups](uint64_t connection) {
+    const uint64_t group = connection % options.groups;
+    const uint64_t ops = std::min(options.group_ops, ShareOf(options.ops, options.groups, group));
+    return std::make_unique<Cycle>(options, ops, groups[group], connection);
   };
 }
 

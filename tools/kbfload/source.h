@@ -45,7 +45,7 @@ SourceFactory WalkKeys(Verb verb, KeyCode first, KeyCode step, KeyCode end);
 // Shares of get, set and delete. The default is ETC's: 30 gets for a set is published; deletes are
 // so many that the hit rate settles at the published 81.4 %: sets / (sets + deletes).
 struct Mix {
-  std::array<double, kVerbs> share = {30, 1, 0.23, 0, 0};
+  std::array<double, kVerbs> share = {30, 1, 0.23};
 };
 // "get:set:delete", any numbers that are not negative; throws std::invalid_argument.
 Mix ParseMix(const std::string& text);
@@ -62,10 +62,24 @@ struct MixOptions {
 };
 SourceFactory DrawKeys(const Workload& workload, const MixOptions& options, unsigned connections);
 
-// Numbers 0, 1, 2 … one verb, round and round, or in random order. Connections begin at different
-// places. `ops` of all connections together.
-SourceFactory CycleKeys(Verb verb, uint64_t keys, bool shuffled, uint64_t ops,
-                        unsigned connections);
+// One verb for the numbers below `keys`. The nth connection belongs to group n % groups, and the
+// connections of a group go round the keys as one.
+enum class KeyOrder : uint8_t {
+  kInTurn,    // 0, 1, 2 … round and round
+  kShuffled,  // round and round too, in an order without pattern
+  kUniform,   // each number is drawn, all alike
+  kZipf,      // P(number) proportional to (number + 1)^-zipf_skew
+};
+struct CycleOptions {
+  Verb verb = Verb::kGet;
+  uint64_t keys = 1;
+  KeyOrder order = KeyOrder::kInTurn;
+  double zipf_skew = 0;
+  unsigned groups = 1;
+  uint64_t group_ops = UINT64_MAX;  // operations of a group, at most
+  uint64_t ops = UINT64_MAX;        // of all together
+};
+SourceFactory CycleKeys(const CycleOptions& options);
 
 // A trace from beginning to end; gets that follow each other share requests.
 SourceFactory ReplayTrace(const std::shared_ptr<const std::vector<Task>>& trace);

@@ -16,10 +16,10 @@
 
 namespace load {
 
-enum class Verb : uint8_t { kGet, kSet, kDelete, kTouch, kIncr };
-inline constexpr size_t kVerbs = 5;
-inline constexpr std::array<std::string_view, kVerbs> kVerbNames = {"get", "set", "delete", "touch",
-                                                                    "incr"};
+enum class Verb : uint8_t { kGet, kSet, kDelete, kTouch, kIncr, kDecr };
+inline constexpr size_t kVerbs = 6;
+inline constexpr std::array<std::string_view, kVerbs> kVerbNames = {"get",   "set",  "delete",
+                                                                    "touch", "incr", "decr"};
 
 struct Tally {
   std::array<uint64_t, kVerbs> ops{};     // keys asked about
@@ -30,7 +30,7 @@ struct Tally {
   uint64_t strangers = 0;
   uint64_t false_positives = 0;
   uint64_t not_stored = 0;  // sets that were refused without an error
-  uint64_t not_found = 0;   // delete, touch, incr
+  uint64_t not_found = 0;   // delete, touch, incr, decr
   uint64_t errors = 0;      // ERROR
   uint64_t client_errors = 0;
   uint64_t server_errors = 0;
