@@ -79,12 +79,14 @@ BENCH_SRC := $(wildcard bench/*.cc)
 PUBLIC_HEADERS := $(wildcard storage/include/kbf/*.h)
 HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h protocol/*.h storage/*.h storage/paper/*.h storage/api/*.h storage/membership/*.h storage/balance/*.h storage/dba/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
 
+comma := ,
 objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
 STORAGE_OBJ := $(call objects,$(STORAGE_SRC))
 PROTOCOL_OBJ := $(call objects,$(PROTOCOL_SRC))
 SERVER_OBJ := $(call objects,$(SERVER_SRC))
 LOAD_OBJ := $(call objects,$(LOAD_SRC))
-ALL_SRC := $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) docs/example.cc
+ALLOC_TEST_SRC := $(wildcard tests/alloc/*.cc)
+ALL_SRC := $(ALLOC_TEST_SRC) $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) docs/example.cc
 ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
@@ -146,6 +148,10 @@ $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/tools/wrong_call.o $(BUILD)/
 $(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(BUILD)/libkbf.a
 	$(LINK) $(EVENT_LIBS)
 
+# Its operator new and, by --wrap, its C functions fail on demand, also those that the store and the server call.
+$(BUILD)/tests/alloc_failure: $(call objects,$(ALLOC_TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
+	$(LINK) $(EVENT_LIBS) $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc mmap)
+
 $(BUILD)/docs/example: $(BUILD)/docs/example.o $(BUILD)/libkbf.a
 	$(LINK)
 
@@ -167,7 +173,7 @@ demo: $(PROGRAMS)
 	@tools/demo $(BUILD)
 
 # tests/run prints one line per step and ends with "N passed, M failed".
-check: all $(BUILD)/tests/unit $(BUILD)/docs/example
+check: all $(BUILD)/tests/unit $(BUILD)/tests/alloc_failure $(BUILD)/docs/example
 	@$(INSTALL_PACKAGES) 'to test' $(PACKAGES_TEST)
 	@MAKE='$(MAKE) --no-print-directory' BUILD=$(BUILD) tests/run
 
@@ -184,9 +190,10 @@ check-headers: config.h
 	    { echo "$$header does not compile on its own"; exit 1; }; \
 	done; echo "$(words $(HEADERS)) headers compile on their own"
 
-# The statistical tests again with other seeds and larger sizes.
-soak: $(BUILD)/tests/unit
+# The statistical tests again with other seeds and larger sizes, and every allocation that can fail.
+soak: $(BUILD)/tests/unit $(BUILD)/tests/alloc_failure
 	KBF_SOAK=1 $(BUILD)/tests/unit
+	KBF_SOAK=1 $(BUILD)/tests/alloc_failure
 
 # Good clients beside abusers of every kind, MINUTES for each of SOAK_BUILDS (see tests/soak/run for what is checked).
 # SOAK_ARGS='--each 15' runs every kind of abuser alone.
@@ -222,8 +229,9 @@ ubsan:
 # What has threads is tested under its sanitizer; the rest would only take long.
 tsan:
 	@$(MAKE) BUILD=build-tsan SANITIZE=thread TEST_ARGS='-tc=*thread*' sanitizer-run
-sanitizer-run: $(BUILD)/tests/unit $(BUILD)/docs/example $(PROGRAMS)
+sanitizer-run: $(BUILD)/tests/unit $(BUILD)/tests/alloc_failure $(BUILD)/docs/example $(PROGRAMS)
 	$(BUILD)/docs/example
+	$(BUILD)/tests/alloc_failure $(TEST_ARGS)
 	$(BUILD)/tests/unit $(TEST_ARGS)
 	BUILD=$(BUILD) KBF_SANITIZER=$(SANITIZE) tests/e2e/run
 

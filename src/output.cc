@@ -52,20 +52,25 @@ void Output::Fail() {
   failed_ = true;
 }
 
+void Output::FailForRoom() {
+  ++overruns_;
+  Fail();
+}
+
 char* Output::Room(size_t n) {
-  if (n > capacity_ - end_) Fail();
+  if (n > capacity_ - end_) FailForRoom();
   return buffer_.get() + end_;
 }
 
 void Output::Append(std::string_view bytes) {
   if (bytes.empty()) return;  // it may have no address either
-  if (bytes.size() > capacity_ - end_) return Fail();
+  if (bytes.size() > capacity_ - end_) return FailForRoom();
   memcpy(buffer_.get() + end_, bytes.data(), bytes.size());
   end_ += bytes.size();
 }
 
 void Output::AddInsert(std::string_view bytes, kbf::SharedRef ref, bool text) {
-  if (inserts_.size() == kInsertsMax) return Fail();
+  if (inserts_.size() == kInsertsMax) return FailForRoom();
   inserts_.push_back({end_, bytes, std::move(ref), text});
   insert_bytes_ += bytes.size();
 }

@@ -81,6 +81,8 @@ class Output {
   // Of values and texts that are not copied.
   size_t insert_bytes() const { return insert_bytes_; }
   bool failed() const { return failed_; }
+  // How often something found no room, since the beginning: a mistake of the caller.
+  uint64_t overruns() const { return overruns_; }
 
   // What the kernel took is added to *sent.
   FlushStatus Flush(int fd, size_t* sent);
@@ -94,6 +96,7 @@ class Output {
   static constexpr size_t kInsertsMax = 256;
 
   void Fail();
+  void FailForRoom();
   void AddInsert(std::string_view bytes, kbf::SharedRef ref, bool text);
   int Gather(iovec* vectors, int limit) const;
   void Advance(size_t n);
@@ -106,6 +109,7 @@ class Output {
   size_t next_insert_ = 0;
   size_t insert_bytes_ = 0;
   bool failed_ = false;
+  uint64_t overruns_ = 0;
 };
 
 }  // namespace server

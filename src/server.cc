@@ -21,8 +21,9 @@
 
 namespace server {
 
-State::State(Options o, std::unique_ptr<kbf::Store> s)
+State::State(Options o, std::unique_ptr<kbf::Store> s, const ManualTime* time)
     : options(std::move(o)),
+      clock(time),
       store(std::move(s)),
       connection_memory(options.read_buffer_bytes_max),
       prefix_stats(options.prefix_delimiter, options.stats_detail) {}

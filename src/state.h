@@ -23,7 +23,8 @@ namespace server {
 class Worker;
 
 struct State {
-  State(Options options, std::unique_ptr<kbf::Store> store);
+  // Without a `time` the system's counts.
+  State(Options options, std::unique_ptr<kbf::Store> store, const ManualTime* time = nullptr);
   ~State();
 
   const Options options;

@@ -200,6 +200,11 @@ Item* Slab::ExactItem(std::string_view key, const KeyHash& hash, uint32_t now) {
   return item != nullptr ? item : MoveToFront(key, hash, now);
 }
 
+StoreStatus Slab::WithoutItem(std::string_view key, const KeyHash& hash, StoreStatus absent,
+                              uint32_t now) {
+  return FindInChain(key, hash, now).found ? StoreStatus::kNoMemory : absent;
+}
+
 // ---- reading ----------------------------------------------------------------------------------
 
 Reading Slab::Read(std::string_view key, const KeyHash& hash, const ReadOptions& options,
@@ -303,13 +308,15 @@ Reading Slab::ReadingOf(const ChainAnswer& answer) {
 
 Reading Slab::Vivify(std::string_view key, const KeyHash& hash, const ReadOptions& options,
                      uint32_t now) {
-  if (!HasRoom(AllocatedBytes(Front::ItemBytes(key.size(), 0, 0, true)), now)) return {};
+  Reading reading;
+  reading.no_memory = true;
+  if (!HasRoom(AllocatedBytes(Front::ItemBytes(key.size(), 0, 0, true)), now)) return reading;
   Item* item = front_.Create({key, 0, *options.vivify_expires, 0, NextCas(), now, generation_});
-  if (item == nullptr) return {};
+  if (item == nullptr) return reading;
   item->set_win(true);
   item->set_fetched(options.bump);  // by who made it
   LinkItem(item, hash, nullptr);
-  Reading reading;
+  reading.no_memory = false;
   reading.hit = true;
   reading.created = true;
   reading.win = true;
@@ -390,7 +397,9 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
   switch (request.mode) {
     case WriteMode::kSet:
       old = request.cas != 0 ? ExactItem(request.key, hash, now) : LiveItem(request.key, hash, now);
-      if (request.cas != 0 && old == nullptr) return {StoreStatus::kNotFound, 0};
+      if (request.cas != 0 && old == nullptr) {
+        return {WithoutItem(request.key, hash, StoreStatus::kNotFound, now), 0};
+      }
       break;
     case WriteMode::kAdd:
       // A weak answer counts as evicted, or a false positive would refuse the key for ever.
@@ -408,7 +417,9 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
       break;
     case WriteMode::kReplace:
       old = request.cas != 0 ? ExactItem(request.key, hash, now) : LiveItem(request.key, hash, now);
-      if (old == nullptr && request.cas != 0) return {StoreStatus::kNotFound, 0};
+      if (old == nullptr && request.cas != 0) {
+        return {WithoutItem(request.key, hash, StoreStatus::kNotFound, now), 0};
+      }
       if (old == nullptr && !FindInChain(request.key, hash, now).found) {
         return {StoreStatus::kNotStored, 0};
       }
@@ -418,8 +429,9 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, 
     case WriteMode::kCas:
       old = ExactItem(request.key, hash, now);
       if (old == nullptr) {
-        return {request.mode == WriteMode::kCas ? StoreStatus::kNotFound : StoreStatus::kNotStored,
-                0};
+        const StoreStatus absent =
+            request.mode == WriteMode::kCas ? StoreStatus::kNotFound : StoreStatus::kNotStored;
+        return {WithoutItem(request.key, hash, absent, now), 0};
       }
       break;
   }
@@ -487,6 +499,9 @@ ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHas
     return true;
   };
   if (item == nullptr) {
+    // A number that could not be moved does not begin anew.
+    result.status = WithoutItem(request.key, hash, StoreStatus::kOk, now);
+    if (result.status != StoreStatus::kOk) return {result.status};
     if (!request.initial) return {StoreStatus::kNotFound};
     result.number = *request.initial;
     result.created = true;
@@ -509,15 +524,16 @@ ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHas
                     : request.delta > *number ? 0
                                               : *number - request.delta;
     result.expires_before = item->expires();
-    if (request.expires) item->set_expires(*request.expires);
+    const uint32_t expires = request.expires.value_or(item->expires());
     const uint32_t length = print(result.number);
     if (length <= item->value_bytes() && !item->shared()) {
       std::memcpy(item->value_data(), digits.data(), length);
       std::memset(item->value_data() + length, ' ', item->value_bytes() - length);
+      item->set_expires(expires);
       item->set_cas(NextCas());
       item->set_unique(false);
       item->set_age(std::max(1u, item->age()));
-    } else if (!put(item, item->flags(), item->expires())) {
+    } else if (!put(item, item->flags(), expires)) {
       return {StoreStatus::kNoMemory};
     }
   }

@@ -79,7 +79,7 @@ struct Reading {
   bool win = false;       // meta W: this client should recache
   bool win_sent = false;  // meta Z: another one was told to
   bool created = false;   // by vivify_expires
-  // The key is there, but it could not be touched: no hit, and nothing was changed.
+  // The key is there but could not be touched, or it could not be made: no hit, nothing changed.
   bool no_memory = false;
   uint32_t flags = 0;
   uint32_t expires = 0;         // absolute; 0: never
@@ -247,6 +247,9 @@ class Slab {
   Item* LiveItem(std::string_view key, const KeyHash& hash, uint32_t now);
   // The same, and where the front has none, what the chain answers is moved there first.
   Item* ExactItem(std::string_view key, const KeyHash& hash, uint32_t now);
+  // Why ExactItem found nothing: `absent`, or there was no memory to move what the chain has.
+  StoreStatus WithoutItem(std::string_view key, const KeyHash& hash, StoreStatus absent,
+                          uint32_t now);
   Item* MoveToFront(std::string_view key, const KeyHash& hash, uint32_t now);
   Item* Promote(std::string_view key, const KeyHash& hash, const ChainAnswer& answer, uint32_t now);
   bool IsFlushed(const Item& item) const { return item.generation() != generation_; }

@@ -72,11 +72,17 @@ std::string TooManySlabs(const StoreConfig& config, uint64_t slab_bytes) {
 
 Store::CreateOutcome Store::Create(const StoreConfig& asked, const HashSecret& secret) {
   if (std::string error = ErrorIn(asked); !error.empty()) return {nullptr, error};
-  const StoreConfig config = WithDefaults(asked);
   const PlanOutcome planned = MakePlan(
-      {config.false_negative, config.false_positive * kFalsePositiveShare, config.distinct_values});
+      {asked.false_negative, asked.false_positive * kFalsePositiveShare, asked.distinct_values});
   if (!planned.plan) return {nullptr, planned.error};
-  std::unique_ptr<Store> store(new Store(config, *planned.plan, secret));
+  return Create(asked, *planned.plan, secret);
+}
+
+Store::CreateOutcome Store::Create(const StoreConfig& asked, const Plan& plan,
+                                   const HashSecret& secret) {
+  if (std::string error = ErrorIn(asked); !error.empty()) return {nullptr, error};
+  const StoreConfig config = WithDefaults(asked);
+  std::unique_ptr<Store> store(new Store(config, plan, secret));
   // All slabs begin alike, so the first one says what they take together, before they take it.
   store->AddSlab();
   const uint64_t slab_bytes = store->Usage().total_bytes();

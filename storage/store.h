@@ -76,6 +76,10 @@ class Store {
   struct CreateOutcome;
   // A config that cannot be built gives no store and a sentence that names the limit.
   static CreateOutcome Create(const StoreConfig& config, const HashSecret& secret);
+  // The same with a plan that was made before: making one takes 30 ms. REQUIRES: it is the plan()
+  // of a store with the same budgets and distinct_values
+  static CreateOutcome Create(const StoreConfig& config, const Plan& plan,
+                              const HashSecret& secret);
 
   const StoreConfig& config() const { return config_; }  // with defaults filled in
   const Plan& plan() const { return plan_; }

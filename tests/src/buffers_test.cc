@@ -236,6 +236,7 @@ TEST_SUITE("src") {
     CHECK(output.full());
     output.Append("y");
     CHECK(output.failed());
+    CHECK(output.overruns() == 1);
     CHECK(output.Park() == nullptr);
     Pair pair;
     size_t sent = 0;

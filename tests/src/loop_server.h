@@ -1,0 +1,68 @@
+// A worker without a thread and without a port: a test turns its event loop and talks to it over
+// socket pairs, so that everything happens in the order in which the test asks for it.
+//
+// Requires:  one thread. The state outlives the server and has no other workers.
+#pragma once
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "src/state.h"
+#include "src/worker.h"
+
+namespace server {
+
+class LoopServer {
+ public:
+  explicit LoopServer(State& state) : state_(state) {
+    state.workers.push_back(std::make_unique<Worker>(state));
+  }
+  ~LoopServer() { state_.workers.clear(); }
+  LoopServer(const LoopServer&) = delete;
+  LoopServer& operator=(const LoopServer&) = delete;
+
+  Worker& worker() { return *state_.workers[0]; }
+
+  // The client's end of a new connection, as the listener would hand it over. `send_bytes`: of the
+  // server's socket buffer; 0: the system's default.
+  int Connect(int send_bytes = 0) {
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) {
+      throw std::runtime_error("cannot make a pair of sockets");
+    }
+    if (send_bytes != 0) {
+      (void)setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
+    }
+    state_.curr_connections.fetch_add(1, std::memory_order_relaxed);
+    worker().Adopt(fds[0]);
+    return fds[1];
+  }
+
+  // What is due now, once; never waits.
+  void Turn() { (void)event_base_loop(worker().base(), EVLOOP_NONBLOCK); }
+
+  // As if the time of every timer had come by the next turn: of connections that wait for memory,
+  // and of the sweep of every second.
+  void FireTimers() {
+    std::vector<event*> timers;
+    const auto collect = [](const event_base*, const event* each, void* all) {
+      if (event_get_fd(each) < 0) {
+        static_cast<std::vector<event*>*>(all)->push_back(const_cast<event*>(each));
+      }
+      return 0;
+    };
+    (void)event_base_foreach_event(worker().base(), collect, &timers);
+    for (event* each : timers) event_active(each, EV_TIMEOUT, 0);
+  }
+
+ private:
+  State& state_;
+};
+
+}  // namespace server
