@@ -14,6 +14,7 @@
 #include "tests/fuzz/crush_fuzz.h"
 #include "tests/fuzz/meta_fuzz.h"
 #include "tests/fuzz/replica_fuzz.h"
+#include "tests/fuzz/server_fuzz.h"
 #include "tests/fuzz/text_fuzz.h"
 #include "tests/fuzz/trace_fuzz.h"
 
@@ -30,6 +31,7 @@ constexpr Target kTargets[] = {
     {"binary", protocol::FuzzBinary, 13}, {"client", protocol::FuzzClient, 8},
     {"config", server::FuzzConfig, 6},    {"crush", load::FuzzCrush, 5},
     {"trace", load::FuzzTrace, 5},        {"replica", kbf::FuzzReplica, 11},
+    {"server", server::FuzzServer, 12},
 };
 
 TEST_SUITE("fuzz") {
