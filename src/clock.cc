@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "storage/slab.h"
+#include "storage/store_types.h"
 
 namespace server {
 namespace {

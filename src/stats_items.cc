@@ -30,7 +30,7 @@ std::vector<SlabClass> ClassesOf(const kbf::Store& store) {
       const kbf::SlabUsage usage = store.UsageOf(slab);
       one.items += CurrentItems(usage);
       one.bytes += usage.total_bytes();
-      one.events.Add(store.CountersOf(slab));
+      kbf::AddCounters(store.CountersOf(slab), &one.events);
     }
     if (one.items > 0) classes.push_back(one);
   }

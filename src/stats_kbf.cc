@@ -1,9 +1,10 @@
 #include "src/log.h"
 #include "src/stats_sections.h"
 #include "src/stats_totals.h"
+#include "storage/chain.h"
 #include "storage/layout.h"
-#include "storage/locator.h"
 #include "storage/planner.h"
+#include "storage/store_counters.h"
 
 namespace server {
 namespace {
@@ -59,36 +60,17 @@ void WriteUsage(const State& state, StatsWriter* out) {
   out->Add("connection_bytes", state.connection_memory.bytes());
 }
 
+template <class Counters>
+void WriteNamed(const Counters& counters, StatsWriter* out) {
+  for (const auto& [field, name] : Counters::Fields()) {
+    if (!name.empty()) out->Add(name, counters.*field);
+  }
+}
+
 void WriteEvents(const Totals& totals, StatsWriter* out) {
-  const kbf::SlabCounters& slabs = totals.slabs;
-  const kbf::ChainCounters& chain = totals.chain;
-  const kbf::DictionaryCounters& dictionary = totals.dictionary;
-  out->Add("front_hits", slabs.front_hits);
-  out->Add("chain_hits", slabs.chain_hits);
-  out->Add("misses", slabs.misses);
-  out->Add("demotions", slabs.demoted);
-  out->Add("promotions", slabs.promoted);
-  out->Add("front_evictions", slabs.evicted);
-  out->Add("refused_memory", slabs.refused_memory);
-  out->Add("refused_size", slabs.refused_size);
-  out->Add("inserted_keys", chain.inserted);
-  out->Add("removed_keys", chain.removed);
-  out->Add("hidden_keys", chain.tombstones);
-  out->Add("dropped_keys", chain.dropped_keys);
-  out->Add("expired_keys", chain.expired_keys);
-  out->Add("flushed_keys", chain.flushed_keys);
-  out->Add("filters_added", chain.filters_added);
-  out->Add("filters_dropped", chain.filters_dropped);
-  out->Add("filters_expired", chain.filters_expired);
-  out->Add("joins", chain.joins);
-  out->Add("compressions", chain.compressions);
-  out->Add("disagreements", chain.disagreements);
-  out->Add("values_admitted", dictionary.admitted);
-  out->Add("values_refused", dictionary.refused);
-  out->Add("codes_upgraded", dictionary.upgraded);
-  out->Add("codes_downgraded", dictionary.downgraded);
-  out->Add("codes_recycled", dictionary.recycled);
-  out->Add("index_scans", dictionary.index_scans);
+  WriteNamed(totals.slabs, out);
+  WriteNamed(totals.chain, out);
+  WriteNamed(totals.dictionary, out);
   out->Add("connections_shed", totals.of(&WorkerCounters::connections_shed));
   out->Add("log_lines_dropped", LogLinesDropped());
 }
@@ -114,9 +96,9 @@ void WriteErrors(const State& state, StatsWriter* out) {
   out->AddRate("promised_false_positive", errors.promised_false_positive);
   out->AddRate("predicted_false_positive", errors.predicted.false_positive);
   out->AddRate("measured_false_positive",
-               Ratio(measured.false_positives, measured.strangers_asked));
-  out->Add("strangers_asked", measured.strangers_asked);
-  out->Add("strangers_found", measured.false_positives);
+               Ratio(measured.false_positives, measured.absent_probes));
+  out->Add("absent_probes", measured.absent_probes);
+  out->Add("absent_found", measured.false_positives);
   out->AddRate("predicted_weak", errors.predicted.weak);
   out->AddRate("predicted_false_candidates", errors.false_candidates);
 }

@@ -23,7 +23,7 @@ constexpr double kColumnFillMax = 2.2;
 constexpr double kJoinFill = 0.95;
 // A filter that took no key for so long is done growing.
 constexpr uint32_t kSettleSeconds = 30;
-// A filter is worth opening once this part of its capacity waits for it.
+// A filter is worth opening once a part of its capacity, one in so many, waits for it.
 constexpr uint64_t kWaitingShare = 8;
 // Deadlines that keys may wait for at a time.
 constexpr size_t kWaitingMax = 64;
@@ -37,21 +37,6 @@ void ForEachBit(uint64_t mask, Visit visit) {
 }
 
 }  // namespace
-
-void ChainCounters::Add(const ChainCounters& other) {
-  inserted += other.inserted;
-  removed += other.removed;
-  tombstones += other.tombstones;
-  dropped_keys += other.dropped_keys;
-  expired_keys += other.expired_keys;
-  flushed_keys += other.flushed_keys;
-  filters_added += other.filters_added;
-  filters_dropped += other.filters_dropped;
-  filters_expired += other.filters_expired;
-  joins += other.joins;
-  compressions += other.compressions;
-  disagreements += other.disagreements;
-}
 
 Chain::Chain(const ChainConfig& config, const FilterMaker& maker, Dictionary& dictionary)
     : config_(config), maker_(maker), dictionary_(dictionary) {}
@@ -86,17 +71,15 @@ ChainAnswer Chain::Find(const KeyHash& key, uint32_t now) {
       disagree = true;
       return;
     }
-    // One of two that agree may be a false positive: the key expires with the earlier.
+    // Of two that agree, one may be a false positive: the key expires with the earlier.
     const uint32_t deadline =
         answer.found ? Earlier(answer.deadline, column.deadline) : column.deadline;
     if (!answer.found || result.evidence_bits > answer.evidence_bits) {
-      answer = {true,
-                (old_ >> i & 1) != 0,
-                column.filter->IsStrong(result),
-                result.value,
-                column.deadline,
-                i,
-                result.evidence_bits};
+      answer.found = true;
+      answer.old = (old_ >> i & 1) != 0;
+      answer.strong = column.filter->IsStrong(result);
+      answer.code = result.value;
+      answer.evidence_bits = result.evidence_bits;
     }
     answer.deadline = deadline;
   });
@@ -104,42 +87,41 @@ ChainAnswer Chain::Find(const KeyHash& key, uint32_t now) {
     ++counters_.disagreements;
     answer = {};
   }
+  answer.version = version_;
   return answer;
 }
 
 void Chain::Hide(Column* column, const KeyHash& key) {
+  ++version_;
   const uint64_t bytes_before = column->tombstones.memory_bytes();
   const uint64_t before = column->tombstones.size();
   try {
     column->tombstones.Add(key);
   } catch (const std::bad_alloc&) {
-    // What cannot be hidden must not be answered: the filter goes, its keys become misses.
+    // A key that cannot be hidden must not be found: the filter is dropped, its keys become misses.
     return Drop(static_cast<unsigned>(column - columns_.data()), DropCause::kRoom);
   }
   counters_.tombstones += column->tombstones.size() - before;
   sets_bytes_ += column->tombstones.memory_bytes() - bytes_before;
 }
 
-Chain::Removal Chain::Remove(const KeyHash& key, uint32_t now) {
-  Removal removal = Removal::kNothing;
-  if (live_ == 0) return removal;
+void Chain::Remove(const KeyHash& key, uint32_t now) {
+  if (live_ == 0) return;
   ForEachBit(locator_->Candidates(key) & live_, [&](unsigned i) {
     Column& column = columns_[i];
     if (Expired(column, now) || column.tombstones.Contains(key)) return;
     switch (column.filter->Delete(key, dictionary_.blocks())) {
       case KbfStatus::kOk:
         ++counters_.removed;
-        removal = Removal::kRemoved;
+        ++version_;
         break;
       case KbfStatus::kAbsent:
         break;
       default:
         // Too little evidence, or nothing decodes now but might later.
         Hide(&column, key);
-        if (removal == Removal::kNothing) removal = Removal::kHidden;
     }
   });
-  return removal;
 }
 
 bool Chain::IsOpen(const Column& column) const {
@@ -175,22 +157,39 @@ bool Chain::Holds(const KeyHash& key, const Dictionary::Code& code, uint32_t exp
          Fits(answer.deadline, expires, now);
 }
 
-Chain::Insertion Chain::Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
-                               uint32_t now) {
+Chain::Inserted Chain::Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
+                              uint32_t now) {
   assert(expires == 0 || expires > now);
   Column* column = OpenColumn(expires, now);
-  if (column == nullptr) return Insertion::kNoFilter;
-  if (column->tombstones.Contains(key)) return Insertion::kTombstone;
+  if (column == nullptr) return {Insertion::kNoFilter};
+  if (column->tombstones.Contains(key)) return {Insertion::kTombstone};
   column->filter->Insert(key, code.block.Choose(KeyCheck(key)));
   column->used->Add(code.number);
   ++column->added;
   column->last_insert = now;
   column->last = counters_.inserted;
   locator_->Add(key, static_cast<unsigned>(column - columns_.data()));
-  last_sequence_ = column->sequence;
   ++counters_.inserted;
+  ++version_;
   (void)LocatorStep(kBlocksPerInsert);
-  return Insertion::kDone;
+  return {Insertion::kDone, column->sequence};
+}
+
+// The first free column, widening the locator ahead of need, so that it is wider when the last
+// column is taken. Nothing: none is free now.
+std::optional<unsigned> Chain::FreeColumn() {
+  const unsigned ready = std::min(locator_->columns_ready(), config_.filters_max);
+  unsigned free = 0;
+  std::optional<unsigned> first;
+  for (unsigned i = ready; i-- > 0;) {
+    if (columns_[i].state != Column::State::kFree) continue;
+    first = i;
+    ++free;
+  }
+  if (free <= 2 && ready < config_.filters_max && !locator_->growing()) (void)locator_->Grow();
+  // Brings a column that is being cleared, or a wider locator, nearer.
+  if (!first) (void)LocatorStep(kBlocksPerStep);
+  return first;
 }
 
 bool Chain::AddFilter(uint32_t expires, uint32_t now) {
@@ -198,21 +197,8 @@ bool Chain::AddFilter(uint32_t expires, uint32_t now) {
     locator_ = Locator::Create({maker_.filter_keys(), config_.locator_bits});
     if (!locator_) return false;
   }
-  const unsigned ready = std::min(locator_->columns_ready(), config_.filters_max);
-  unsigned free = 0;
-  unsigned index = ready;
-  for (unsigned i = ready; i-- > 0;) {
-    if (columns_[i].state != Column::State::kFree) continue;
-    index = i;
-    ++free;
-  }
-  // Widen ahead of need, so that the steps are done when the last column is taken.
-  if (free <= 2 && ready < config_.filters_max && !locator_->growing()) (void)locator_->Grow();
-  if (index == ready) {
-    (void)LocatorStep(
-        kBlocksPerStep);  // a column that is being cleared, or a wider locator, comes nearer
-    return false;
-  }
+  const std::optional<unsigned> index = FreeColumn();
+  if (!index) return false;
   std::unique_ptr<Filter> filter;
   std::optional<CodeSet> used;
   try {
@@ -225,12 +211,12 @@ bool Chain::AddFilter(uint32_t expires, uint32_t now) {
   for (unsigned folds = WantedFolds(expires, now); folds > 0; --folds) {
     if (filter->Compress() != KbfStatus::kOk) break;
   }
-  Column& column = columns_[index];
+  Column& column = columns_[*index];
   column.state = Column::State::kLive;
   column.joining = false;
   column.deadline = DeadlineFor(expires, now);
   column.sequence = next_sequence_++;
-  column.born = column.last = counters_.inserted;
+  column.first = column.last = counters_.inserted;
   column.added = 0;
   column.last_insert = now;
   column.clear_cursor = 0;
@@ -254,7 +240,7 @@ void Chain::CountWaiting(uint32_t expires, uint32_t now) {
   }
   std::erase_if(waiting_, [now](const Waiting& w) { return w.deadline != 0 && w.deadline <= now; });
   if (waiting_.size() == kWaitingMax) {
-    // Room for the new one: the least wanted goes.
+    // Room for the new one: the deadline that the fewest keys wait for goes.
     waiting_.erase(
         std::min_element(waiting_.begin(), waiting_.end(),
                          [](const Waiting& a, const Waiting& b) { return a.keys < b.keys; }));
@@ -290,7 +276,7 @@ unsigned Chain::WantedFolds(uint32_t expires, uint32_t now) const {
 
 bool Chain::IsWanted(uint32_t expires, uint32_t now) const {
   const uint32_t deadline = DeadlineFor(expires, now);
-  // Where one was filled, the next will be.
+  // Where one filter was filled, the next will be too.
   bool filled = false;
   ForEachBit(live_, [&](unsigned i) {
     const Column& column = columns_[i];
@@ -323,14 +309,19 @@ void Chain::Drop(unsigned index, DropCause cause) {
       counters_.flushed_keys += keys;
       break;
   }
-  cells_bytes_ -= column.filter->memory_bytes();
-  sets_bytes_ -= column.used->memory_bytes() + column.tombstones.memory_bytes();
-  column.filter.reset();
-  column.used.reset();
-  column.tombstones = HashSet();
-  column.clear_cursor = 0;
+  Free(&column);
   column.state = column.added == 0 ? Column::State::kFree : Column::State::kClearing;
   RefreshOrder();
+}
+
+// The memory of a column's filter and sets.
+void Chain::Free(Column* column) {
+  cells_bytes_ -= column->filter->memory_bytes();
+  sets_bytes_ -= column->used->memory_bytes() + column->tombstones.memory_bytes();
+  column->filter.reset();
+  column->used.reset();
+  column->tombstones = HashSet();
+  column->clear_cursor = 0;
 }
 
 bool Chain::DropOldest() {
@@ -360,6 +351,7 @@ void Chain::CancelJoin() {
 
 // Tombstones whose entries can be deleted by now, as the filter has emptied.
 void Chain::RetryTombstones(Column* column) {
+  ++version_;
   const uint64_t before = column->tombstones.memory_bytes();
   try {
     column->tombstones.RemoveIf([&](const KeyHash& key) {
@@ -367,7 +359,7 @@ void Chain::RetryTombstones(Column* column) {
       return status == KbfStatus::kOk || status == KbfStatus::kAbsent;
     });
   } catch (const std::bad_alloc&) {
-    return;  // they stay hidden
+    return;  // the tombstones stay
   }
   sets_bytes_ += column->tombstones.memory_bytes() - before;
 }
@@ -387,7 +379,7 @@ bool Chain::StartJoin(uint32_t now) {
     if (!IsSettled(columns_[a], now)) continue;
     for (unsigned b = a + 1; b < Locator::kColumnsMax; ++b) {
       if (!IsSettled(columns_[b], now) || !fits(a, b)) continue;
-      // The younger one is kept, and with it the longer life.
+      // The younger one is kept, as it is dropped later.
       const bool a_younger = AgeOf(columns_[a]) > AgeOf(columns_[b]);
       join_ = JoinWork{a_younger ? b : a, a_younger ? a : b, 0};
       columns_[a].joining = columns_[b].joining = true;
@@ -411,19 +403,13 @@ void Chain::FinishJoin() {
   to.joining = false;
   to.added += from.added;
   to.used->UnionWith(*from.used);
-  const uint64_t hidden = counters_.tombstones;
+  const uint64_t tombstones = counters_.tombstones;
   from.tombstones.ForEach([&](const KeyHash& key) {
     if (to.state == Column::State::kLive) Hide(&to, key);
   });
-  counters_.tombstones = hidden;  // moved, not new
+  counters_.tombstones = tombstones;  // moved, not new
   ++counters_.joins;
-
-  cells_bytes_ -= from.filter->memory_bytes();
-  sets_bytes_ -= from.used->memory_bytes() + from.tombstones.memory_bytes();
-  from.filter.reset();
-  from.used.reset();
-  from.tombstones = HashSet();
-  from.clear_cursor = 0;
+  Free(&from);
   from.joining = false;
   from.state = Column::State::kClearing;
   RefreshOrder();
@@ -443,6 +429,7 @@ bool Chain::CompressOne(uint32_t now) {
     if (column.filter->Compress() != KbfStatus::kOk) return;
     cells_bytes_ -= before - column.filter->memory_bytes();
     ++counters_.compressions;
+    ++version_;
     done = true;
   });
   return done;
@@ -468,35 +455,45 @@ bool Chain::LocatorStep(uint64_t blocks) {
 }
 
 bool Chain::MaintainStep(uint32_t now) {
+  if (DropOneExpired(now)) return true;
+  if (LocatorStep(kBlocksPerStep)) return true;
+  if (join_) {
+    if (locator_->OrStep(join_->from, join_->to, &join_->cursor, kBlocksPerStep)) FinishJoin();
+    return true;
+  }
+  if (DropOneUseless(now)) return true;
+  // Compressing costs the locator nothing; joining frees a column.
+  const bool crowded = num_filters() * 2 > config_.filters_max;
+  return crowded ? StartJoin(now) || CompressOne(now) : CompressOne(now) || StartJoin(now);
+}
+
+bool Chain::DropOneExpired(uint32_t now) {
   for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
     if ((live_ >> i & 1) == 0 || !Expired(columns_[i], now)) continue;
     Drop(i, DropCause::kExpired);
     RecycleCodes();
     return true;
   }
-  if (LocatorStep(kBlocksPerStep)) return true;
-  if (join_) {
-    if (locator_->OrStep(join_->from, join_->to, &join_->cursor, kBlocksPerStep)) FinishJoin();
-    return true;
-  }
-  // An empty filter is only in the way; one that hides too much is given up.
+  return false;
+}
+
+// A filter that is empty, or has so many tombstones that it is not worth its memory.
+bool Chain::DropOneUseless(uint32_t now) {
+  const uint64_t tombstones_max = maker_.filter_keys() / 8;
   for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
     Column& column = columns_[i];
     if (!IsSettled(column, now)) continue;
-    const uint64_t hidden_max = maker_.filter_keys() / 8;
-    if (column.tombstones.size() > hidden_max) RetryTombstones(&column);
-    if (column.filter->size() == 0 || column.tombstones.size() > hidden_max) {
-      Drop(i, DropCause::kRoom);
-      RecycleCodes();
-      return true;
-    }
+    if (column.tombstones.size() > tombstones_max) RetryTombstones(&column);
+    if (column.filter->size() > 0 && column.tombstones.size() <= tombstones_max) continue;
+    Drop(i, DropCause::kRoom);
+    RecycleCodes();
+    return true;
   }
-  // Compressing costs the locator nothing; joining frees a column.
-  const bool crowded = num_filters() * 2 > config_.filters_max;
-  return crowded ? StartJoin(now) || CompressOne(now) : CompressOne(now) || StartJoin(now);
+  return false;
 }
 
 void Chain::RefreshOrder() {
+  ++version_;
   live_ = 0;
   std::array<unsigned, Locator::kColumnsMax> order;
   unsigned count = 0;
@@ -518,7 +515,7 @@ void Chain::RecycleCodes() {
   dictionary_.Recycle(std::span(in_use).first(count));
 }
 
-bool Chain::HasSequence(uint64_t sequence, uint32_t now) const {
+bool Chain::HasFilter(uint64_t sequence, uint32_t now) const {
   bool has = false;
   ForEachBit(live_, [&](unsigned i) {
     has = has || (columns_[i].sequence == sequence && !Expired(columns_[i], now));
@@ -555,8 +552,8 @@ double Chain::PredictedFalseCandidates() const {
   return sum;
 }
 
-// A stored key misses by its own filter's rate; a stranger is found by any filter that the locator
-// falsely names.
+// A stored key misses by its own filter's rate; an absent key is found by any filter that the
+// locator names falsely.
 ErrorRates Chain::PredictedErrors() const {
   ErrorRates rates;
   double keys = 0;

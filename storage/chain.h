@@ -30,6 +30,7 @@
 #include "storage/hash.h"
 #include "storage/hash_set.h"
 #include "storage/locator.h"
+#include "storage/store_counters.h"
 
 namespace kbf {
 
@@ -44,25 +45,8 @@ struct ChainAnswer {
   bool strong = false;      // enough evidence to change cells on it
   uint32_t code = 0;        // of the dictionary
   uint32_t deadline = 0;    // when it expires; 0: never
-  unsigned column = 0;      // which filter
   float evidence_bits = 0;  // kbf.h
-};
-
-struct ChainCounters {
-  uint64_t inserted = 0;      // keys that came in
-  uint64_t removed = 0;       // keys whose entries were deleted
-  uint64_t tombstones = 0;    // keys that were hidden instead
-  uint64_t dropped_keys = 0;  // entries lost with filters that made room
-  uint64_t expired_keys = 0;  // entries gone with filters whose deadline passed
-  uint64_t flushed_keys = 0;  // entries gone by Clear
-  uint64_t filters_added = 0;
-  uint64_t filters_dropped = 0;
-  uint64_t filters_expired = 0;
-  uint64_t joins = 0;
-  uint64_t compressions = 0;
-  uint64_t disagreements = 0;  // two filters answered differently: a miss
-
-  void Add(const ChainCounters& other);
+  uint64_t version = 0;     // of the chain when it answered; see Chain::version
 };
 
 class Chain {
@@ -78,17 +62,20 @@ class Chain {
   // among the oldest, with this code and a deadline that fits.
   bool Holds(const KeyHash& key, const Dictionary::Code& code, uint32_t expires, uint32_t now);
 
-  enum class Removal : uint8_t { kNothing, kRemoved, kHidden };
-  // Deletes the key's entry where the evidence is strong, hides it where it is not.
-  Removal Remove(const KeyHash& key, uint32_t now);
+  // Deletes the key's entry where the evidence is strong, hides it by a tombstone where it is not.
+  void Remove(const KeyHash& key, uint32_t now);
 
   enum class Insertion : uint8_t {
     kDone,
     kNoFilter,   // no open filter with a fitting deadline: AddFilter, or let the key wait
     kTombstone,  // the only fitting filter hides this key
   };
-  [[nodiscard]] Insertion Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
-                                 uint32_t now);
+  struct Inserted {
+    Insertion outcome = Insertion::kNoFilter;
+    uint64_t filter = 0;  // where done: names the filter that the key is in, see HasFilter
+  };
+  [[nodiscard]] Inserted Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
+                                uint32_t now);
   // Counts one more key that would go into a filter with this expiry if there were one.
   void CountWaiting(uint32_t expires, uint32_t now);
   // Whether enough of them wait, and the bytes of cells that such a filter would take.
@@ -107,13 +94,12 @@ class Chain {
   // COMPRESS. False: nothing to do.
   bool MaintainStep(uint32_t now);
 
-  // Names the filter that the last Insert chose; and whether a filter of that name still stands on
-  // its own.
-  uint64_t last_sequence() const { return last_sequence_; }
-  bool HasSequence(uint64_t sequence, uint32_t now) const;
+  // Whether a filter that Insert named still exists and was not joined into another one.
+  bool HasFilter(uint64_t sequence, uint32_t now) const;
+  // Changes whenever an answer of Find may change, but for the time.
+  uint64_t version() const { return version_; }
 
   uint64_t filter_bytes() const { return maker_.filter_bytes(); }
-  uint64_t filter_keys() const { return maker_.filter_keys(); }
   uint64_t num_filters() const;
   uint64_t num_keys() const;  // entries, hidden ones included
   uint64_t num_tombstones() const;
@@ -142,8 +128,8 @@ class Chain {
     bool joining = false;   // takes no new keys
     uint32_t deadline = 0;  // 0: never
     uint64_t sequence = 0;  // names it for good
-    // Keys that the chain had taken when it came, and when it took its last: their mean is its age.
-    uint64_t born = 0;
+    // Keys that the chain had taken before this filter's first key, and before its last one.
+    uint64_t first = 0;
     uint64_t last = 0;
     uint64_t added = 0;  // keys ever added to the locator's column
     uint32_t last_insert = 0;
@@ -166,10 +152,10 @@ class Chain {
   bool Expired(const Column& column, uint32_t now) const {
     return column.deadline != 0 && column.deadline <= now;
   }
-  static uint64_t AgeOf(const Column& column) {
-    return column.born + column.last;
-  }  // smaller is older
+  // A filter's age is the mean of its first and its last key; this grows with it: smaller is older.
+  static uint64_t AgeOf(const Column& column) { return column.first + column.last; }
   bool IsOpen(const Column& column) const;
+  std::optional<unsigned> FreeColumn();
   uint64_t WaitingFor(uint32_t deadline) const;
   unsigned WantedFolds(uint32_t expires, uint32_t now) const;
   // Done growing: compaction may have it.
@@ -178,6 +164,9 @@ class Chain {
   void Hide(Column* column, const KeyHash& key);
   void RetryTombstones(Column* column);
   void Drop(unsigned index, DropCause cause);
+  void Free(Column* column);
+  bool DropOneExpired(uint32_t now);
+  bool DropOneUseless(uint32_t now);
   void CancelJoin();
   void FinishJoin();
   bool StartJoin(uint32_t now);
@@ -193,7 +182,7 @@ class Chain {
   uint64_t live_ = 0;  // bit i: column i is live
   uint64_t old_ = 0;   // bit i: among the oldest quarter of the live
   uint64_t next_sequence_ = 1;
-  uint64_t last_sequence_ = 0;
+  uint64_t version_ = 0;
   uint64_t cells_bytes_ = 0;
   uint64_t sets_bytes_ = 0;
   std::optional<JoinWork> join_;

@@ -37,6 +37,7 @@
 #include "storage/hash.h"
 #include "storage/kbf.h"
 #include "storage/layout.h"
+#include "storage/store_counters.h"
 #include "storage/symbol_blocks.h"
 
 namespace kbf {
@@ -63,15 +64,6 @@ class CodeSet {
 struct DictionaryConfig {
   KbfLayout layout;  // of the filters whose symbols these are
   uint32_t value_bytes_max = 1 << 20;
-};
-
-struct DictionaryCounters {
-  uint64_t admitted = 0;     // new values
-  uint64_t refused = 0;      // Admit said no
-  uint64_t upgraded = 0;     // larger blocks given
-  uint64_t downgraded = 0;   // smaller blocks given
-  uint64_t recycled = 0;     // codes freed
-  uint64_t index_scans = 0;  // the s-kBF could not tell, all values were searched
 };
 
 class Dictionary {

@@ -14,16 +14,9 @@
 #include <vector>
 
 #include "storage/hash.h"
+#include "storage/store_counters.h"
 
 namespace kbf {
-
-struct MeasuredRates {
-  uint64_t stored_asked = 0;
-  uint64_t false_negatives = 0;
-  uint64_t wrong = 0;
-  uint64_t strangers_asked = 0;
-  uint64_t false_positives = 0;
-};
 
 class ErrorSampler {
  public:
@@ -31,13 +24,13 @@ class ErrorSampler {
 
   struct Sample {
     KeyHash key;
-    uint64_t value_tag = 0;        // hash of the value
-    uint64_t filter_sequence = 0;  // which filter it went into
+    uint64_t value_tag = 0;  // hash of the value
+    uint64_t filter = 0;     // which filter it went into, as Chain::Insert named it
   };
 
   bool IsSampled(const KeyHash& key) const { return (Stream(key, kSampleStream) & mask_) == 0; }
 
-  void Add(const KeyHash& key, uint64_t value_tag, uint64_t filter_sequence) {
+  void Add(const KeyHash& key, uint64_t value_tag, uint64_t filter) {
     if (!IsSampled(key)) return;
     Remove(key);
     if (samples_.size() == kSamplesMax) {
@@ -46,7 +39,7 @@ class ErrorSampler {
       if (!IsSampled(key) || samples_.size() == kSamplesMax) return;
     }
     try {
-      samples_.push_back({key, value_tag, filter_sequence});
+      samples_.push_back({key, value_tag, filter});
     } catch (const std::bad_alloc&) {
       return;  // one sample less
     }
@@ -69,9 +62,9 @@ class ErrorSampler {
   }
 
   // A hash that no key has, but for chance.
-  KeyHash Stranger() {
-    ++strangers_;
-    return {Mix64(strangers_ * 0x9e3779b97f4a7c15u), Mix64(~strangers_)};
+  KeyHash AbsentKey() {
+    ++absent_keys_;
+    return {Mix64(absent_keys_ * 0x9e3779b97f4a7c15u), Mix64(~absent_keys_)};
   }
 
   MeasuredRates rates;
@@ -81,7 +74,7 @@ class ErrorSampler {
 
   uint64_t mask_ = 0;  // a key is sampled where these bits of its stream are 0
   size_t turn_ = 0;
-  uint64_t strangers_ = 0;
+  uint64_t absent_keys_ = 0;
   std::vector<Sample> samples_;
 };
 

@@ -124,7 +124,7 @@ void Front::PrefetchItem(const KeyHash& hash) const {
   if (bucket.MayHold(MarkOf(word))) __builtin_prefetch(bucket.head());
 }
 
-Item* Front::Create(const NewItem& from) const {
+ItemPtr Front::Create(const NewItem& from) const {
   assert(from.key.size() <= Item::kKeyBytesMax && from.value_bytes <= Item::kValueBytesMax);
   assert(from.generation < 4);
   void* memory =
@@ -144,10 +144,11 @@ Item* Front::Create(const NewItem& from) const {
   to += Item::FlagWidth(flag_code);
   *to++ = static_cast<char>(from.key.size());
   if (!from.key.empty()) std::memcpy(to, from.key.data(), from.key.size());
-  return item;
+  return ItemPtr(item);
 }
 
-void Front::Link(Item* item, const KeyHash& hash) {
+Item* Front::Link(ItemPtr&& made, const KeyHash& hash) {
+  Item* const item = made.release();
   assert((reinterpret_cast<uint64_t>(item) & ~Item::kPointerMask) == 0);
   const uint64_t word = Stream(hash, kFrontStream);
   item->set_age(1);
@@ -158,6 +159,7 @@ void Front::Link(Item* item, const KeyHash& hash) {
   ++count_;
   item_bytes_ += AllocatedBytes(item->total_bytes());
   GrowIfLoaded();
+  return item;
 }
 
 void Front::Unlink(Item* item, const KeyHash& hash) {
@@ -185,7 +187,8 @@ void Front::Unlink(Item* item, const KeyHash& hash) {
   if (!visiting_) ShrinkIfSparse(kMergesPerUnlink);
 }
 
-void Front::Replace(Item* old, Item* item, const KeyHash& hash) {
+Item* Front::Replace(Item* old, ItemPtr&& made, const KeyHash& hash) {
+  Item* const item = made.release();
   Bucket& bucket = At(BucketOf(Stream(hash, kFrontStream)));
   item->set_age(1);
   item->SetBits(Item::kMark, 4, old->Bits(Item::kMark, 4));
@@ -202,6 +205,7 @@ void Front::Replace(Item* old, Item* item, const KeyHash& hash) {
   item_bytes_ -= AllocatedBytes(old->total_bytes());
   old->set_next(nullptr);
   Detach(old->header());
+  return item;
 }
 
 void Front::Touch(Item* item, uint32_t now) {

@@ -9,7 +9,7 @@
 //            table grows and shrinks between calls.
 // Requires:  the owner's lock around every call and every accessor of Item. Only references are
 //            shared with other threads: who holds a SharedRef may read, without the lock, the value
-//            bytes it found under the lock. Items live `Create (Link Unlink | Release)`. The secret
+//            bytes it found under the lock. Items live `Create [Link Unlink]`. The secret
 //            outlives the table. Pointers fit 48 bits.
 // Costs:     25 bytes per item besides key and value, 8 more where CAS numbers are kept, 0, 1, 2 or
 //            4 for client flags, and 4.7 for the index at its usual load of 1.7: 37.7 with CAS
@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -138,6 +139,12 @@ class Item {
 };
 static_assert(sizeof(SharedHeader) == 4 && sizeof(Item) == Item::kHeadBytes && alignof(Item) == 8);
 
+// Owns an item that is in no table.
+struct ReleaseItem {
+  void operator()(Item* item) const { Release(item->header()); }
+};
+using ItemPtr = std::unique_ptr<Item, ReleaseItem>;
+
 struct NewItem {
   std::string_view key;
   uint32_t flags = 0;
@@ -164,19 +171,19 @@ class Front {
   void Prefetch(const KeyHash& hash) const;
   void PrefetchItem(const KeyHash& hash) const;
 
-  // An unlinked item with one reference; the value bytes are the caller's to write. Null if there
-  // is no memory. REQUIRES: key.size() <= Item::kKeyBytesMax, value_bytes <= Item::kValueBytesMax,
+  // An item that is not linked yet; the caller writes its value bytes. Null if there is no memory.
+  // REQUIRES: key.size() <= Item::kKeyBytesMax, value_bytes <= Item::kValueBytesMax,
   // generation < 4.
-  [[nodiscard]] Item* Create(const NewItem& item) const;
-  // Takes over the caller's reference. The item gets age 1. REQUIRES: its key is not linked.
-  void Link(Item* item, const KeyHash& hash);
+  [[nodiscard]] ItemPtr Create(const NewItem& item) const;
+  // The table owns the item from now on, which gets age 1. REQUIRES: its key is not linked.
+  Item* Link(ItemPtr&& item, const KeyHash& hash);
   // Drops the table's reference: without another one the item is gone. REQUIRES: the item is
   // linked.
   void Unlink(Item* item, const KeyHash& hash);
 
   // Link and Unlink in one, without reading the items behind. REQUIRES: `old` is linked, and has
   // the key of `item`, which is not.
-  void Replace(Item* old, Item* item, const KeyHash& hash);
+  Item* Replace(Item* old, ItemPtr&& item, const KeyHash& hash);
 
   // A hit.
   static void Touch(Item* item, uint32_t now);

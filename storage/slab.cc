@@ -1,7 +1,6 @@
 #include "storage/slab.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 namespace kbf {
@@ -10,47 +9,13 @@ namespace {
 
 // About 0.1 ms of work.
 constexpr uint64_t kSweepBucketsPerStep = 256;
-constexpr size_t kNumberBytesMax = 20;
-constexpr size_t kNumberItemBytesMax = 512 << 10;
 
-// A value that took more of the memory than this would not be worth an id.
+// A value that took more of the memory than this would not be worth a code.
 uint32_t ValueBytesMax(const SlabConfig& config) {
   return static_cast<uint32_t>(std::min<uint64_t>(config.item_bytes_max, config.memory_bytes / 64));
 }
 
-// The number that a value begins with, as memcached reads it: white space and a plus sign may come
-// before it, white space after it.
-std::optional<uint64_t> NumberIn(std::string_view value) {
-  const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
-  while (!value.empty() && is_space(value.front())) value.remove_prefix(1);
-  if (value.starts_with('+')) value.remove_prefix(1);
-  uint64_t number = 0;
-  const char* const last = value.data() + value.size();
-  const auto [end, error] = std::from_chars(value.data(), last, number);
-  if (error != std::errc() || (end != last && !is_space(*end) && *end != '\0')) return std::nullopt;
-  return number;
-}
-
 }  // namespace
-
-void SlabCounters::Add(const SlabCounters& other) {
-  front_hits += other.front_hits;
-  chain_hits += other.chain_hits;
-  misses += other.misses;
-  expired_reads += other.expired_reads;
-  flushed_reads += other.flushed_reads;
-  stored += other.stored;
-  demoted += other.demoted;
-  promoted += other.promoted;
-  evicted += other.evicted;
-  evicted_unfetched += other.evicted_unfetched;
-  expired += other.expired;
-  expired_unfetched += other.expired_unfetched;
-  flushed += other.flushed;
-  deleted += other.deleted;
-  refused_memory += other.refused_memory;
-  refused_size += other.refused_size;
-}
 
 Slab::Slab(const SlabConfig& config, const Shared& shared)
     : config_(config),
@@ -59,15 +24,60 @@ Slab::Slab(const SlabConfig& config, const Shared& shared)
       dictionary_({config.layout, ValueBytesMax(config)}, shared.secret, shared.blobs),
       chain_(config.chain, shared.maker, dictionary_) {}
 
-// ---- the way out ------------------------------------------------------------------------------
+// ---- clock and flush ----------------------------------------------------------------------------
 
-void Slab::Leave(Item* item, const KeyHash& hash, Cause cause, uint32_t now) {
-  // An older copy must not come to light. (A flush has emptied the chain, and demotion has removed
-  // the copy already.)
-  if (!item->clean() && cause != Cause::kFlushed) {
-    (void)RemoveFromChain(hash, now);
+void Slab::Advance(uint32_t now) {
+  now_ = std::max(now_, now);
+  if (flush_at_ == 0 || now_ < flush_at_) return;
+  flush_at_ = 0;
+  FlushNow();
+}
+
+void Slab::Flush(uint32_t at, uint32_t now) {
+  const LockedOperation operation(*this, now);
+  flush_at_ = at > now_ ? at : 0;
+  if (flush_at_ == 0) FlushNow();
+}
+
+// The chain is emptied at once; items of the front are told apart by their generation and removed
+// when an operation meets them. Generations are counted modulo four, so before the fourth flush
+// could meet items of the first, the whole table is set aside and freed in steps.
+void Slab::FlushNow() {
+  if (flushes_unswept_ == 3) {
+    if (front_.num_buckets() > kSweepBucketsPerStep && front_.Retire()) {
+      flushes_unswept_ = 0;
+    } else {
+      while (SweepFlushed(kSweepBucketsPerStep)) {
+      }
+    }
   }
-  const bool unfetched = !item->fetched();
+  chain_.Clear();
+  sampler_.Clear();
+  generation_ = (generation_ + 1) % 4;
+  ++flushes_unswept_;
+  sweep_position_ = 0;
+}
+
+bool Slab::SweepFlushed(uint64_t buckets) {
+  sweep_position_ = front_.VisitBuckets(sweep_position_, buckets, [&](Item* item) {
+    if (IsFlushed(*item)) RemoveFromFront(item, front_.HashOf(*item), Cause::kFlushed);
+  });
+  if (sweep_position_ == 0) flushes_unswept_ = 0;
+  return sweep_position_ != 0;
+}
+
+// ---- the way out of the front -------------------------------------------------------------------
+
+void Slab::RemoveFromFront(Item* item, const KeyHash& hash, Cause cause) {
+  // An older copy in the chain must not be found again. A flush has emptied the chain, so there
+  // it has none.
+  if (!item->clean() && cause != Cause::kFlushed) RemoveFromChain(hash);
+  CountRemoval(*item, cause);
+  front_.Unlink(item, hash);
+}
+
+void Slab::CountRemoval(const Item& item, Cause cause) {
+  const bool unfetched = !item.fetched();
   switch (cause) {
     case Cause::kDemoted:
       ++counters_.demoted;
@@ -86,203 +96,157 @@ void Slab::Leave(Item* item, const KeyHash& hash, Cause cause, uint32_t now) {
     case Cause::kDeleted:
       ++counters_.deleted;
       break;
-    case Cause::kReplaced:
-      break;
-  }
-  front_.Unlink(item, hash);
-}
-
-void Slab::Flush(uint32_t at, uint32_t now) {
-  const std::lock_guard lock(mutex_);
-  now = Clock(now);
-  RunDueFlush(now);
-  flush_at_ = 0;
-  if (at > now) {
-    flush_at_ = at;
-  } else {
-    FlushNow();
   }
 }
 
-void Slab::RunDueFlush(uint32_t now) {
-  if (flush_at_ == 0 || now < flush_at_) return;
-  flush_at_ = 0;
-  FlushNow();
+// ---- finding ------------------------------------------------------------------------------------
+
+Slab::FrontAnswer Slab::FindInFront(const Key& key) {
+  Item* item = front_.Find(key.text, key.hash);
+  if (item == nullptr) return {nullptr, FrontMiss::kNeverThere};
+  if (!IsDead(*item)) return {item};
+  const FrontMiss miss = IsFlushed(*item) ? FrontMiss::kFlushed : FrontMiss::kExpired;
+  RemoveDead(item, key.hash);
+  return {nullptr, miss};
 }
 
-// The chain goes at once; items of the front go by their generation, when somebody meets them.
-// Generations are counted modulo four, so before the fourth flush meets items of the first, the
-// whole table is set aside and freed in steps.
-void Slab::FlushNow() {
-  if (flushes_unswept_ == 3) {
-    if (front_.num_buckets() > kSweepBucketsPerStep && front_.Retire()) {
-      flushes_unswept_ = 0;
-    } else {
-      while (SweepFlushed(kSweepBucketsPerStep, 0)) {
-      }
-    }
-  }
-  chain_.Clear();
-  sampler_.Clear();
-  generation_ = (generation_ + 1) % 4;
-  ++flushes_unswept_;
-  sweep_position_ = 0;
+bool Slab::HasExactPrefix(std::string_view key) const {
+  return std::any_of(config_.exact_prefixes.begin(), config_.exact_prefixes.end(),
+                     [&](const std::string& prefix) { return key.starts_with(prefix); });
 }
 
-// False: all items of older generations are gone.
-bool Slab::SweepFlushed(uint64_t buckets, uint32_t now) {
-  sweep_position_ = front_.VisitBuckets(sweep_position_, buckets, [&](Item* item) {
-    if (IsFlushed(*item)) Leave(item, front_.HashOf(*item), Cause::kFlushed, now);
-  });
-  if (sweep_position_ == 0) flushes_unswept_ = 0;
-  return sweep_position_ != 0;
+ChainAnswer Slab::FindInChain(const Key& key) {
+  return HasExactPrefix(key.text) ? ChainAnswer{} : chain_.Find(key.hash, now_);
 }
 
-// ---- finding ----------------------------------------------------------------------------------
-
-ChainAnswer Slab::FindInChain(std::string_view key, const KeyHash& hash, uint32_t now) {
-  return HasExactPrefix(key) ? ChainAnswer{} : chain_.Find(hash, now);
+ChainAnswer Slab::Renewed(const Key& key, const ChainAnswer& answer) {
+  return answer.version == chain_.version() ? answer : FindInChain(key);
 }
 
-Chain::Removal Slab::RemoveFromChain(const KeyHash& hash, uint32_t now) {
+void Slab::RemoveFromChain(const KeyHash& hash) {
   sampler_.Remove(hash);
-  return chain_.Remove(hash, now);
+  chain_.Remove(hash, now_);
 }
 
-Item* Slab::LiveItem(std::string_view key, const KeyHash& hash, uint32_t now) {
-  last_miss_ = Cause::kReplaced;
-  Item* item = front_.Find(key, hash);
-  if (item == nullptr) return nullptr;
-  if (IsFlushed(*item)) {
-    last_miss_ = Cause::kFlushed;
-    Leave(item, hash, Cause::kFlushed, now);
-    return nullptr;
-  }
-  if (IsExpired(item->expires(), now)) {
-    last_miss_ = Cause::kExpired;
-    Leave(item, hash, Cause::kExpired, now);
-    return nullptr;
-  }
-  return item;
+Slab::ItemAnswer Slab::FindOrPromote(const Key& key) {
+  if (Item* item = FindInFront(key).item) return {item};
+  const ChainAnswer answer = FindInChain(key);
+  if (!answer.found) return {};
+  Item* item = Promote(key, answer);
+  return {item, item == nullptr && Renewed(key, answer).found};
 }
 
-Item* Slab::Promote(std::string_view key, const KeyHash& hash, const ChainAnswer& answer,
-                    uint32_t now) {
-  const Blob* blob = dictionary_.BlobOf(answer.code);
-  const std::string_view value = blob->view();
-  Item* item = front_.Create({key, blob->flags, answer.deadline,
-                              static_cast<uint32_t>(value.size()), NextCas(), now, generation_});
-  if (item == nullptr) return nullptr;
-  std::memcpy(item->value_data(), value.data(), value.size());
-  (void)RemoveFromChain(hash, now);
-  item->set_clean(true);
-  item->set_fetched(true);
-  front_.Link(item, hash);
-  ++counters_.promoted;
-  return item;
-}
-
-// Moves what the chain answers to the front. Null: it answers nothing, or there is no room for it.
-Item* Slab::MoveToFront(std::string_view key, const KeyHash& hash, uint32_t now) {
-  ChainAnswer answer = FindInChain(key, hash, now);
-  if (!answer.found) return nullptr;
+Item* Slab::Promote(const Key& key, const ChainAnswer& answer) {
   const size_t value_bytes = dictionary_.BlobOf(answer.code)->view().size();
-  const uint64_t bytes = AllocatedBytes(Front::ItemBytes(key.size(), value_bytes, 1, true));
-  // Room first, also for what was moved before; that may drop filters, so ask again.
-  MakeRoom(now);
-  if (!HasRoom(bytes, now)) return nullptr;
-  answer = FindInChain(key, hash, now);
-  return answer.found ? Promote(key, hash, answer, now) : nullptr;
+  // Room first, also for what was promoted before; that may drop filters.
+  MakeRoom();
+  if (!MakeRoomFor(AllocatedBytes(Front::ItemBytes(key.text.size(), value_bytes, 1, true)))) {
+    return nullptr;
+  }
+  const ChainAnswer present = Renewed(key, answer);
+  if (!present.found) return nullptr;
+  const Blob* blob = dictionary_.BlobOf(present.code);
+  ItemPtr made = front_.Create({key.text, blob->flags, present.deadline,
+                                static_cast<uint32_t>(blob->bytes), NextCas(), now_, generation_});
+  if (made == nullptr) return nullptr;
+  std::memcpy(made->value_data(), blob->view().data(), blob->bytes);
+  RemoveFromChain(key.hash);
+  made->set_clean(true);
+  made->set_fetched(true);
+  ++counters_.promoted;
+  return front_.Link(std::move(made), key.hash);
 }
 
-Item* Slab::ExactItem(std::string_view key, const KeyHash& hash, uint32_t now) {
-  Item* item = LiveItem(key, hash, now);
-  return item != nullptr ? item : MoveToFront(key, hash, now);
-}
-
-StoreStatus Slab::WithoutItem(std::string_view key, const KeyHash& hash, StoreStatus absent,
-                              uint32_t now) {
-  return FindInChain(key, hash, now).found ? StoreStatus::kNoMemory : absent;
-}
-
-// ---- reading ----------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 Reading Slab::Read(std::string_view key, const KeyHash& hash, const ReadOptions& options,
                    uint32_t now) {
   const std::lock_guard lock(mutex_);
-  return ReadLocked(key, hash, options, now);
+  return ReadLocked({key, hash}, options, now);
 }
 
-Reading Slab::ReadLocked(std::string_view key, const KeyHash& hash, const ReadOptions& options,
-                         uint32_t now) {
-  now = Clock(now);
-  RunDueFlush(now);
-  Item* item = LiveItem(key, hash, now);
-  if (item != nullptr) {
-    ++counters_.front_hits;
-    cold_hits_ += item->age() == 0;
-    Reading reading = ReadingOf(item, options, now);
-    // A touch to the past is a delete.
-    if (options.touch && IsExpired(options.expires, now)) Leave(item, hash, Cause::kExpired, now);
+Reading Slab::ReadLocked(const Key& key, const ReadOptions& options, uint32_t now) {
+  Operation operation(*this, now);
+  const FrontAnswer front = FindInFront(key);
+  if (front.item != nullptr) return ReadItem(key, front.item, options);
+  const ChainAnswer answer = FindInChain(key);
+  if (answer.found) return ReadChain(key, answer, options, &operation);
+  return ReadNothing(key, front.miss, options, &operation);
+}
+
+Reading Slab::ReadItem(const Key& key, Item* item, const ReadOptions& options) {
+  ++counters_.front_hits;
+  cold_hits_ += item->age() == 0;
+  Reading reading = ReadingOf(item, options);
+  // A touch to the past is a delete.
+  if (options.touch && HasExpired(options.expires)) {
+    RemoveFromFront(item, key.hash, Cause::kExpired);
+  }
+  return reading;
+}
+
+// Under memory pressure a key among the oldest would soon be dropped with its filter.
+bool Slab::IsWorthPromoting(const ChainAnswer& answer) const {
+  return config_.evictions && answer.old && !Fits(2 * chain_.filter_bytes());
+}
+
+Reading Slab::ReadChain(const Key& key, const ChainAnswer& answer, const ReadOptions& options,
+                        Operation* operation) {
+  ++counters_.chain_hits;
+  old_hits_ += answer.old;
+  // A touch to the past is a delete, and needs no room in the front.
+  if (options.touch && HasExpired(options.expires)) {
+    Reading reading = ReadingOf(answer);
+    RemoveFromChain(key.hash);
+    ++counters_.expired;
     return reading;
   }
-  const ChainAnswer answer = FindInChain(key, hash, now);
-  if (answer.found) {
-    ++counters_.chain_hits;
-    old_hits_ += answer.old;
-    // A touch to the past is a delete, and needs no room in the front.
-    if (options.touch && IsExpired(options.expires, now)) {
-      Reading reading = ReadingOf(answer);
-      (void)RemoveFromChain(hash, now);
-      ++counters_.expired;
-      return reading;
-    }
-    const bool pressed =
-        config_.evictions && answer.old && memory_bytes() + 2 * chain_.filter_bytes() > Budget();
-    if (options.touch || options.recache_below || pressed) {
-      if ((item = MoveToFront(key, hash, now)) != nullptr) {
-        Reading reading = ReadingOf(item, options, now);
-        reading.from_chain = true;
-        MakeRoom(now);
-        return reading;
-      }
-      // Moving may have dropped the filter that answered.
-      const ChainAnswer still = FindInChain(key, hash, now);
-      if (!options.touch || !still.found) return ReadingOf(still);
-      Reading reading;
-      reading.no_memory = true;
-      return reading;
-    }
+  if (!options.touch && !options.recache_below && !IsWorthPromoting(answer)) {
     return ReadingOf(answer);
   }
-  ++counters_.misses;
-  counters_.expired_reads += last_miss_ == Cause::kExpired;
-  counters_.flushed_reads += last_miss_ == Cause::kFlushed;
-  // Told to be gone: what does not decode now must not decode later.
-  if (options.touch && IsExpired(options.expires, now)) (void)RemoveFromChain(hash, now);
-  return options.vivify_expires ? Vivify(key, hash, options, now) : Reading{};
+  if (Item* item = Promote(key, answer)) {
+    operation->MakeRoomAtEnd();
+    Reading reading = ReadingOf(item, options);
+    reading.from_chain = true;
+    return reading;
+  }
+  const ChainAnswer present = Renewed(key, answer);
+  if (!options.touch || !present.found) return ReadingOf(present);
+  Reading reading;
+  reading.no_memory = true;
+  return reading;
 }
 
-Reading Slab::ReadingOf(Item* item, const ReadOptions& options, uint32_t now) {
+Reading Slab::ReadNothing(const Key& key, FrontMiss miss, const ReadOptions& options,
+                          Operation* operation) {
+  ++counters_.misses;
+  counters_.expired_reads += miss == FrontMiss::kExpired;
+  counters_.flushed_reads += miss == FrontMiss::kFlushed;
+  // A touch to the past is a delete: what does not decode now must not decode later.
+  if (options.touch && HasExpired(options.expires)) RemoveFromChain(key.hash);
+  return options.vivify_expires ? Vivify(key, options, operation) : Reading{};
+}
+
+Reading Slab::ReadingOf(Item* item, const ReadOptions& options) {
   Reading reading;
   reading.hit = true;
   reading.fetched = item->fetched();
   reading.last_access = item->last_access();
   reading.expires_before = item->expires();
   if (options.touch) item->set_expires(options.expires);
-  // One client at a time is told to recache: the first that sees the item stale, or about to
-  // expire.
-  const uint32_t judged = options.recache_first ? reading.expires_before : item->expires();
-  const bool recache =
-      options.recache_below && judged != 0 && judged - now < *options.recache_below;
+  // One client at a time is told to recache: the first that reads the item when it is stale or
+  // about to expire.
+  const uint32_t compared = options.recache_first ? reading.expires_before : item->expires();
+  const bool expires_soon =
+      options.recache_below && compared != 0 && compared - now_ < *options.recache_below;
   reading.stale = item->stale();
   if (item->win()) {
     reading.win_sent = true;
-  } else if (options.claim_win && (item->stale() || recache)) {
+  } else if (options.claim_win && (item->stale() || expires_soon)) {
     reading.win = true;
     item->set_win(true);
   }
-  if (options.bump) Front::Touch(item, now);
+  if (options.bump) Front::Touch(item, now_);
   reading.flags = item->flags();
   reading.expires = item->expires();
   reading.cas = item->cas();
@@ -291,7 +255,7 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options, uint32_t now) {
   return reading;
 }
 
-Reading Slab::ReadingOf(const ChainAnswer& answer) {
+Reading Slab::ReadingOf(const ChainAnswer& answer) const {
   if (!answer.found) return {};
   Blob* blob = dictionary_.BlobOf(answer.code);
   Reading reading;
@@ -306,16 +270,18 @@ Reading Slab::ReadingOf(const ChainAnswer& answer) {
   return reading;
 }
 
-Reading Slab::Vivify(std::string_view key, const KeyHash& hash, const ReadOptions& options,
-                     uint32_t now) {
+Reading Slab::Vivify(const Key& key, const ReadOptions& options, Operation* operation) {
   Reading reading;
   reading.no_memory = true;
-  if (!HasRoom(AllocatedBytes(Front::ItemBytes(key.size(), 0, 0, true)), now)) return reading;
-  Item* item = front_.Create({key, 0, *options.vivify_expires, 0, NextCas(), now, generation_});
-  if (item == nullptr) return reading;
-  item->set_win(true);
-  item->set_fetched(options.bump);  // by who made it
-  LinkItem(item, hash, nullptr);
+  if (!MakeRoomFor(AllocatedBytes(Front::ItemBytes(key.text.size(), 0, 0, true)))) return reading;
+  ItemPtr made =
+      front_.Create({key.text, 0, *options.vivify_expires, 0, NextCas(), now_, generation_});
+  if (made == nullptr) return reading;
+  made->set_win(true);
+  made->set_fetched(options.bump);  // by the client that made it
+  Item* item = LinkItem(key.hash, nullptr, std::move(made));
+  ++counters_.stored;
+  operation->MakeRoomAtEnd();
   reading.no_memory = false;
   reading.hit = true;
   reading.created = true;
@@ -324,303 +290,54 @@ Reading Slab::Vivify(std::string_view key, const KeyHash& hash, const ReadOption
   reading.cas = item->cas();
   reading.value = item->value();
   reading.ref = SharedRef(item->header());
-  ++counters_.stored;
-  MakeRoom(now);
   return reading;
 }
 
-// ---- writing ----------------------------------------------------------------------------------
-
-void Slab::LinkItem(Item* item, const KeyHash& hash, Item* old) {
-  item->set_generation(generation_);
-  // What the chain may hold of the key stays in the shadow of the new item.
-  item->set_clean(old != nullptr ? old->clean() : chain_.num_filters() == 0);
-  if (old != nullptr) {
-    front_.Replace(old, item, hash);
-  } else {
-    front_.Link(item, hash);
-  }
-}
-
-void Slab::RemoveEverywhere(std::string_view key, const KeyHash& hash, uint32_t now) {
-  if (Item* item = LiveItem(key, hash, now)) {
-    Leave(item, hash, Cause::kDeleted, now);
-  } else {
-    (void)RemoveFromChain(hash, now);
-  }
-}
-
-WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32_t now) {
-  const uint64_t bytes =
-      CountedItemBytes(request.key.size(), request.value.size(), request.flags, config_.keep_cas);
-  const bool joins = request.mode == WriteMode::kAppend || request.mode == WriteMode::kPrepend;
-  if (bytes > config_.item_bytes_max) {
-    const std::lock_guard lock(mutex_);
-    now = Clock(now);
-    RunDueFlush(now);
-    ++counters_.refused_size;
-    if (request.mode == WriteMode::kSet) RemoveEverywhere(request.key, hash, now);
-    return {StoreStatus::kTooLarge, 0};
-  }
-  // The copy is made before the lock is taken.
-  Item* item = nullptr;
-  if (!joins) {
-    item = front_.Create({request.key, request.flags, request.expires,
-                          static_cast<uint32_t>(request.value.size()), 0, now, 0});
-    if (item != nullptr) {
-      std::memcpy(item->value_data(), request.value.data(), request.value.size());
-    }
-  }
-  const std::lock_guard lock(mutex_);
-  now = Clock(now);
-  RunDueFlush(now);
-  WriteResult result{StoreStatus::kNoMemory, 0};
-  if ((item != nullptr || joins) && HasRoom(AllocatedBytes(bytes), now)) {
-    result = WriteLocked(request, hash, now, &item);
-  } else {
-    ++counters_.refused_memory;
-  }
-  if (item != nullptr) Release(item->header());  // it was not stored
-  if (result.status == StoreStatus::kNoMemory && request.drop_on_failure) {
-    RemoveEverywhere(request.key, hash, now);
-  }
-  counters_.stored += result.status == StoreStatus::kOk;
-  MakeRoom(now);  // also where an item was moved to the front in vain
-  return result;
-}
-
-// Stores `*item` and sets it to null, or leaves it to the caller.
-WriteResult Slab::WriteLocked(const WriteRequest& request, const KeyHash& hash, uint32_t now,
-                              Item** item) {
-  Item* old = nullptr;
-  bool stale = false;
-  switch (request.mode) {
-    case WriteMode::kSet:
-      old = request.cas != 0 ? ExactItem(request.key, hash, now) : LiveItem(request.key, hash, now);
-      if (request.cas != 0 && old == nullptr) {
-        return {WithoutItem(request.key, hash, StoreStatus::kNotFound, now), 0};
-      }
-      break;
-    case WriteMode::kAdd:
-      // A weak answer counts as evicted, or a false positive would refuse the key for ever.
-      if ((old = LiveItem(request.key, hash, now)) != nullptr) {
-        // In use, but not fetched.
-        const bool fetched = old->fetched();
-        Front::Touch(old, now);
-        old->set_fetched(fetched);
-        return {StoreStatus::kNotStored, 0};
-      }
-      if (const ChainAnswer answer = FindInChain(request.key, hash, now);
-          answer.found && answer.strong) {
-        return {StoreStatus::kNotStored, 0};
-      }
-      break;
-    case WriteMode::kReplace:
-      old = request.cas != 0 ? ExactItem(request.key, hash, now) : LiveItem(request.key, hash, now);
-      if (old == nullptr && request.cas != 0) {
-        return {WithoutItem(request.key, hash, StoreStatus::kNotFound, now), 0};
-      }
-      if (old == nullptr && !FindInChain(request.key, hash, now).found) {
-        return {StoreStatus::kNotStored, 0};
-      }
-      break;
-    case WriteMode::kAppend:
-    case WriteMode::kPrepend:
-    case WriteMode::kCas:
-      old = ExactItem(request.key, hash, now);
-      if (old == nullptr) {
-        const StoreStatus absent =
-            request.mode == WriteMode::kCas ? StoreStatus::kNotFound : StoreStatus::kNotStored;
-        return {WithoutItem(request.key, hash, absent, now), 0};
-      }
-      break;
-  }
-  if ((request.cas != 0 || request.mode == WriteMode::kCas) && old != nullptr &&
-      request.cas != old->cas()) {
-    stale = request.invalidate && request.cas != 0 && request.cas < old->cas();
-    if (!stale) return {StoreStatus::kExists, 0};
-  }
-  if (request.mode == WriteMode::kAppend || request.mode == WriteMode::kPrepend) {
-    const uint64_t size = uint64_t{old->value_bytes()} + request.value.size();
-    if (CountedItemBytes(request.key.size(), size, old->flags(), config_.keep_cas) >
-        config_.item_bytes_max) {
-      ++counters_.refused_size;
-      return {StoreStatus::kNotStored, 0};  // memcached's answer
-    }
-    *item = front_.Create(
-        {request.key, old->flags(), old->expires(), static_cast<uint32_t>(size), 0, now, 0});
-    if (*item == nullptr) return {StoreStatus::kNoMemory, 0};
-    const std::string_view first =
-        request.mode == WriteMode::kAppend ? old->value() : request.value;
-    const std::string_view second =
-        request.mode == WriteMode::kAppend ? request.value : old->value();
-    std::memcpy((*item)->value_data(), first.data(), first.size());
-    std::memcpy((*item)->value_data() + first.size(), second.data(), second.size());
-  }
-  Item* stored = *item;
-  *item = nullptr;
-  const uint64_t cas = NextCas();
-  stored->set_cas(cas);
-  stored->set_stale(stale);
-  if (stale) {  // it takes the place of a newer one: for as long, and with its token
-    stored->set_expires(old->expires());
-    stored->set_win(old->win());
-  }
-  LinkItem(stored, hash, old);
-  // Stored, and gone at once.
-  if (IsExpired(stored->expires(), now)) Leave(stored, hash, Cause::kExpired, now);
-  return {StoreStatus::kOk, cas};
-}
-
-ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHash& hash,
-                                  uint32_t now) {
-  const std::lock_guard lock(mutex_);
-  now = Clock(now);
-  RunDueFlush(now);
-  ArithmeticResult result;
-  std::array<char, kNumberBytesMax> digits;
-  const auto print = [&](uint64_t number) {
-    return static_cast<uint32_t>(
-        std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr - digits.data());
-  };
-  if (!HasRoom(AllocatedBytes(Front::ItemBytes(request.key.size(), kNumberBytesMax, 0, true)),
-               now)) {
-    ++counters_.refused_memory;
-    return {StoreStatus::kNoMemory};
-  }
-  Item* item = ExactItem(request.key, hash, now);
-  const auto put = [&](Item* old, uint32_t flags, uint32_t expires) {
-    const uint32_t length = print(result.number);
-    Item* made = front_.Create({request.key, flags, expires, length, NextCas(), now, 0});
-    if (made == nullptr) return false;
-    std::memcpy(made->value_data(), digits.data(), length);
-    LinkItem(made, hash, old);
-    item = made;
-    return true;
-  };
-  if (item == nullptr) {
-    // A number that could not be moved does not begin anew.
-    result.status = WithoutItem(request.key, hash, StoreStatus::kOk, now);
-    if (result.status != StoreStatus::kOk) return {result.status};
-    if (!request.initial) return {StoreStatus::kNotFound};
-    result.number = *request.initial;
-    result.created = true;
-    if (!put(nullptr, 0, request.initial_expires)) return {StoreStatus::kNoMemory};
-    ++counters_.stored;
-  } else {
-    // Nothing is no number, nor is what memcached keeps in pieces, whatever its CAS.
-    const bool may_be = item->value_bytes() > 0 && item->value_bytes() < kNumberItemBytesMax;
-    const std::optional<uint64_t> number =
-        may_be ? NumberIn(item->value()) : std::optional<uint64_t>();
-    if (request.cas != 0 && request.cas != item->cas() && may_be) {
-      result.status = StoreStatus::kExists;
-    }
-    if (result.status == StoreStatus::kOk && !number) result.status = StoreStatus::kNotNumber;
-    if (result.status != StoreStatus::kOk) {
-      MakeRoom(now);  // it may have been moved to the front for this
-      return result;
-    }
-    result.number = !request.decrement        ? *number + request.delta
-                    : request.delta > *number ? 0
-                                              : *number - request.delta;
-    result.expires_before = item->expires();
-    const uint32_t expires = request.expires.value_or(item->expires());
-    const uint32_t length = print(result.number);
-    if (length <= item->value_bytes() && !item->shared()) {
-      std::memcpy(item->value_data(), digits.data(), length);
-      std::memset(item->value_data() + length, ' ', item->value_bytes() - length);
-      item->set_expires(expires);
-      item->set_cas(NextCas());
-      item->set_unique(false);
-      item->set_age(std::max(1u, item->age()));
-    } else if (!put(item, item->flags(), expires)) {
-      return {StoreStatus::kNoMemory};
-    }
-  }
-  result.cas = item->cas();
-  result.flags = item->flags();
-  result.expires = item->expires();
-  if (IsExpired(item->expires(), now)) Leave(item, hash, Cause::kExpired, now);
-  MakeRoom(now);
-  return result;
-}
-
-StoreStatus Slab::Delete(std::string_view key, const KeyHash& hash, const DeleteOptions& options,
-                         uint32_t now) {
-  const std::lock_guard lock(mutex_);
-  now = Clock(now);
-  RunDueFlush(now);
-  Item* item =
-      options.cas != 0 || options.mark_stale ? ExactItem(key, hash, now) : LiveItem(key, hash, now);
-  if (item == nullptr) {
-    if (!FindInChain(key, hash, now).found) {
-      (void)RemoveFromChain(hash, now);  // what does not decode now must not decode later
-      return StoreStatus::kNotFound;
-    }
-    if (options.cas != 0 || options.mark_stale)
-      return StoreStatus::kNoMemory;  // it could not be moved
-    (void)RemoveFromChain(hash, now);
-    ++counters_.deleted;
-    return StoreStatus::kOk;
-  }
-  if (options.cas != 0 && options.cas != item->cas()) {
-    MakeRoom(now);  // it may have been moved to the front for this
-    return StoreStatus::kExists;
-  }
-  if (!options.mark_stale) {
-    Leave(item, hash, Cause::kDeleted, now);
-    return StoreStatus::kOk;
-  }
-  item->set_stale(true);
-  item->set_win(false);
-  item->set_cas(NextCas());
-  if (options.expires) item->set_expires(*options.expires);
-  if (IsExpired(item->expires(), now)) Leave(item, hash, Cause::kExpired, now);
-  MakeRoom(now);
-  return StoreStatus::kOk;
-}
-
-// ---- background -------------------------------------------------------------------------------
+// ---- background ---------------------------------------------------------------------------------
 
 bool Slab::MaintainStep(uint32_t now) {
-  const std::lock_guard lock(mutex_);
-  now = Clock(now);
-  RunDueFlush(now);
+  const LockedOperation operation(*this, now);
   if (front_.has_retired()) {
     FreeRetired(kSweepBucketsPerStep);
     return true;
   }
-  if (flushes_unswept_ > 0) return SweepFlushed(kSweepBucketsPerStep, now);
-  return chain_.MaintainStep(now);
+  if (flushes_unswept_ > 0) return SweepFlushed(kSweepBucketsPerStep);
+  return chain_.MaintainStep(now_);
 }
 
-void Slab::MeasureErrors(unsigned stored, unsigned strangers, uint32_t now) {
-  const std::lock_guard lock(mutex_);
-  now = Clock(now);
-  RunDueFlush(now);
-  MeasuredRates& rates = sampler_.rates;
+void Slab::MeasureErrors(unsigned stored, unsigned absent, uint32_t now) {
+  const LockedOperation operation(*this, now);
   for (unsigned i = 0; i < stored; ++i) {
     const ErrorSampler::Sample* sample = sampler_.Next();
     if (sample == nullptr) break;
-    const ChainAnswer answer = chain_.Find(sample->key, now);
-    if (!chain_.HasSequence(sample->filter_sequence, now)) {
-      sampler_.Remove(KeyHash(sample->key));
-      continue;
-    }
-    ++rates.stored_asked;
-    if (!answer.found) {
-      ++rates.false_negatives;
-    } else {
-      const Blob* blob = dictionary_.BlobOf(answer.code);
-      rates.wrong += (HashKey(blob->view(), shared_.secret).lo ^ blob->flags) != sample->value_tag;
-    }
+    ProbeStored(*sample);
   }
   if (chain_.num_filters() == 0) return;
-  for (unsigned i = 0; i < strangers; ++i) {
-    ++rates.strangers_asked;
-    rates.false_positives += chain_.Find(sampler_.Stranger(), now).found;
+  for (unsigned i = 0; i < absent; ++i) {
+    ++sampler_.rates.absent_probes;
+    sampler_.rates.false_positives += chain_.Find(sampler_.AbsentKey(), now_).found;
   }
 }
+
+void Slab::ProbeStored(const ErrorSampler::Sample& sample) {
+  const ChainAnswer answer = chain_.Find(sample.key, now_);
+  if (!chain_.HasFilter(sample.filter, now_)) {
+    sampler_.Remove(KeyHash(sample.key));
+    return;
+  }
+  MeasuredRates& rates = sampler_.rates;
+  ++rates.stored_asked;
+  rates.false_negatives += !answer.found;
+  if (!answer.found) return;
+  const Blob* blob = dictionary_.BlobOf(answer.code);
+  rates.wrong += ValueTag(blob->view(), blob->flags) != sample.value_tag;
+}
+
+uint64_t Slab::ValueTag(std::string_view value, uint32_t flags) const {
+  return HashKey(value, shared_.secret).lo ^ flags;
+}
+
+// ---- figures ------------------------------------------------------------------------------------
 
 SlabUsage Slab::Usage() const {
   const std::lock_guard lock(mutex_);
@@ -635,7 +352,7 @@ SlabUsage Slab::Usage() const {
   usage.dictionary_bytes = dictionary_.memory_bytes();
   usage.values = dictionary_.num_values();
   usage.codes = dictionary_.num_codes();
-  usage.other_bytes = memory_bytes() - usage.front_bytes - usage.cells_bytes - usage.locator_bytes -
+  usage.other_bytes = MemoryBytes() - usage.front_bytes - usage.cells_bytes - usage.locator_bytes -
                       usage.dictionary_bytes;
   return usage;
 }

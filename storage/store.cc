@@ -4,6 +4,10 @@
 #include <array>
 #include <bit>
 
+#include "storage/blob_pool.h"
+#include "storage/filter.h"
+#include "storage/slab.h"
+
 namespace kbf {
 
 namespace {
@@ -97,7 +101,10 @@ Store::Store(const StoreConfig& config, const Plan& plan, const HashSecret& secr
     : config_(config),
       plan_(plan),
       secret_(secret),
-      maker_(MakeKbfFilters(plan, config.filter_keys)) {}
+      maker_(MakeKbfFilters(plan, config.filter_keys)),
+      blobs_(std::make_unique<BlobPool>()) {}
+
+Store::~Store() = default;
 
 void Store::AddSlab() {
   const StoreConfig& config = config_;
@@ -112,7 +119,7 @@ void Store::AddSlab() {
   slab.exact_prefixes = config.exact_prefixes;
   slab.layout = plan_.layout;
   slabs_.push_back(std::make_unique<Slab>(
-      slab, Slab::Shared{secret_, *maker_, blobs_, next_cas_, config.num_slabs}));
+      slab, Slab::Shared{secret_, *maker_, *blobs_, next_cas_, config.num_slabs}));
 }
 
 Reading Store::Get(std::string_view key, const ReadOptions& options, uint32_t now) {
@@ -242,53 +249,35 @@ unsigned Store::Maintain(unsigned steps, uint32_t now) {
   return worked;
 }
 
-void Store::MeasureErrors(unsigned stored, unsigned strangers, uint32_t now) {
-  for (const auto& slab : slabs_) slab->MeasureErrors(stored, strangers, now);
+void Store::MeasureErrors(unsigned stored, unsigned absent, uint32_t now) {
+  for (const auto& slab : slabs_) slab->MeasureErrors(stored, absent, now);
 }
+
+SlabUsage Store::UsageOf(unsigned slab) const { return slabs_[slab]->Usage(); }
+SlabCounters Store::CountersOf(unsigned slab) const { return slabs_[slab]->Counters(); }
 
 StoreUsage Store::Usage() const {
   StoreUsage usage;
-  usage.blob_bytes = blobs_.bytes();
-  for (const auto& slab : slabs_) {
-    const SlabUsage one = slab->Usage();
-    usage.slabs.front_items += one.front_items;
-    usage.slabs.front_bytes += one.front_bytes;
-    usage.slabs.chain_keys += one.chain_keys;
-    usage.slabs.cells_bytes += one.cells_bytes;
-    usage.slabs.locator_bytes += one.locator_bytes;
-    usage.slabs.tombstones += one.tombstones;
-    usage.slabs.filters += one.filters;
-    usage.slabs.dictionary_bytes += one.dictionary_bytes;
-    usage.slabs.values += one.values;
-    usage.slabs.codes += one.codes;
-    usage.slabs.other_bytes += one.other_bytes;
-  }
+  usage.blob_bytes = blobs_->bytes();
+  for (const auto& slab : slabs_) AddCounters(slab->Usage(), &usage.slabs);
   return usage;
 }
 
 SlabCounters Store::Counters() const {
   SlabCounters sum;
-  for (const auto& slab : slabs_) sum.Add(slab->Counters());
+  for (const auto& slab : slabs_) AddCounters(slab->Counters(), &sum);
   return sum;
 }
 
 ChainCounters Store::ChainEvents() const {
   ChainCounters sum;
-  for (const auto& slab : slabs_) sum.Add(slab->ChainEvents());
+  for (const auto& slab : slabs_) AddCounters(slab->ChainEvents(), &sum);
   return sum;
 }
 
 DictionaryCounters Store::DictionaryEvents() const {
   DictionaryCounters sum;
-  for (const auto& slab : slabs_) {
-    const DictionaryCounters one = slab->DictionaryEvents();
-    sum.admitted += one.admitted;
-    sum.refused += one.refused;
-    sum.upgraded += one.upgraded;
-    sum.downgraded += one.downgraded;
-    sum.recycled += one.recycled;
-    sum.index_scans += one.index_scans;
-  }
+  for (const auto& slab : slabs_) AddCounters(slab->DictionaryEvents(), &sum);
   return sum;
 }
 
@@ -305,12 +294,7 @@ StoreErrors Store::Errors() const {
     errors.predicted.weak += one.weak * size;
     errors.predicted.false_positive += one.false_positive / num_slabs();
     errors.false_candidates += slab->PredictedFalseCandidates() / num_slabs();
-    const MeasuredRates measured = slab->Measured();
-    errors.measured.stored_asked += measured.stored_asked;
-    errors.measured.false_negatives += measured.false_negatives;
-    errors.measured.wrong += measured.wrong;
-    errors.measured.strangers_asked += measured.strangers_asked;
-    errors.measured.false_positives += measured.false_positives;
+    AddCounters(slab->Measured(), &errors.measured);
   }
   if (keys > 0) {
     errors.predicted.false_negative /= keys;

@@ -25,13 +25,16 @@
 #include <string_view>
 #include <vector>
 
-#include "storage/blob_pool.h"
-#include "storage/filter.h"
 #include "storage/hash.h"
 #include "storage/planner.h"
-#include "storage/slab.h"
+#include "storage/store_counters.h"
+#include "storage/store_types.h"
 
 namespace kbf {
+
+class BlobPool;
+class FilterMaker;
+class Slab;
 
 struct StoreConfig {
   uint64_t memory_bytes = uint64_t{64} << 20;
@@ -53,7 +56,6 @@ struct StoreConfig {
   std::vector<std::string> exact_prefixes = {};
 };
 
-inline constexpr size_t kKeyBytesMax = 250;
 inline constexpr uint64_t kMemoryBytesMin = uint64_t{2} << 20;
 inline constexpr unsigned kSlabsMax = 65536;
 
@@ -83,6 +85,7 @@ class Store {
 
   const StoreConfig& config() const { return config_; }  // with defaults filled in
   const Plan& plan() const { return plan_; }
+  ~Store();
 
   Reading Get(std::string_view key, uint32_t now) { return Get(key, {}, now); }
   // Also gat, touch and the meta get.
@@ -106,8 +109,8 @@ class Store {
 
   // Up to `steps` bounded background steps, going round the slabs. Returns how many found work.
   unsigned Maintain(unsigned steps, uint32_t now);
-  // Asks each slab for some sampled keys and some strangers.
-  void MeasureErrors(unsigned stored, unsigned strangers, uint32_t now);
+  // Asks each slab for `stored` sampled keys and for `absent` keys that nobody stored.
+  void MeasureErrors(unsigned stored, unsigned absent, uint32_t now);
 
   StoreUsage Usage() const;
   SlabCounters Counters() const;
@@ -115,8 +118,8 @@ class Store {
   DictionaryCounters DictionaryEvents() const;
   StoreErrors Errors() const;
   unsigned num_slabs() const { return static_cast<unsigned>(slabs_.size()); }
-  SlabUsage UsageOf(unsigned slab) const { return slabs_[slab]->Usage(); }
-  SlabCounters CountersOf(unsigned slab) const { return slabs_[slab]->Counters(); }
+  SlabUsage UsageOf(unsigned slab) const;
+  SlabCounters CountersOf(unsigned slab) const;
 
  private:
   class Batch;
@@ -134,7 +137,7 @@ class Store {
   const Plan plan_;
   const HashSecret secret_;
   const std::unique_ptr<FilterMaker> maker_;
-  BlobPool blobs_;
+  const std::unique_ptr<BlobPool> blobs_;
   std::atomic<uint64_t> next_cas_{0};
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::atomic<unsigned> maintained_{0};  // slab that Maintain turns to next

@@ -14,13 +14,14 @@
 #include "storage/filter.h"
 #include "storage/locator.h"
 #include "storage/shared_bytes.h"
+#include "storage/slab.h"
 #include "storage/store.h"
 
 namespace kbf {
 
 namespace {
 
-// ---- how a Store divides its memory: the constants of store.cc and slab_memory.cc ----
+// ---- how a Store divides its memory: the constants of store.cc and slab_eviction.cc ----
 
 constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
 constexpr uint64_t kFilterKeysMax = 32768;

@@ -85,7 +85,7 @@ constexpr std::string_view kKbfNames =
 constexpr std::string_view kErrorsNames =
     "promised_false_negative predicted_false_negative measured_false_negative measured_wrong "
     "stored_asked stored_missed stored_wrong promised_false_positive predicted_false_positive "
-    "measured_false_positive strangers_asked strangers_found predicted_weak "
+    "measured_false_positive absent_probes absent_found predicted_weak "
     "predicted_false_candidates";
 
 Options SmallOptions(uint64_t megabytes = 8) {
@@ -572,7 +572,7 @@ TEST_SUITE("src") {
     CHECK(errors.text("promised_false_negative") == "2.000e-03");
     CHECK(errors.text("promised_false_positive") == "2.000e-05");
     CHECK(errors.number("stored_asked") == 200 * server.store().num_slabs());
-    CHECK(errors.number("strangers_asked") == 300 * server.store().num_slabs());
+    CHECK(errors.number("absent_probes") == 300 * server.store().num_slabs());
     CHECK(std::stod(errors.text("predicted_false_negative")) > 0);
     CHECK(std::stod(errors.text("predicted_false_candidates")) > 0);
     CHECK(std::stod(errors.text("measured_false_negative")) ==

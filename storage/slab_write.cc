@@ -1,0 +1,339 @@
+// How a slab is written to: one function per write mode, then arithmetic and delete.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "storage/slab.h"
+
+namespace kbf {
+
+namespace {
+
+constexpr size_t kNumberBytesMax = 20;
+constexpr size_t kNumberItemBytesMax = 512 << 10;
+
+bool Extends(WriteMode mode) { return mode == WriteMode::kAppend || mode == WriteMode::kPrepend; }
+
+bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+// The number at the beginning of a value, as memcached reads it: white space and a plus sign may
+// come before it, white space after it.
+std::optional<uint64_t> NumberIn(std::string_view value) {
+  while (!value.empty() && IsSpace(value.front())) value.remove_prefix(1);
+  if (value.starts_with('+')) value.remove_prefix(1);
+  uint64_t number = 0;
+  const char* const last = value.data() + value.size();
+  const auto [end, error] = std::from_chars(value.data(), last, number);
+  if (error != std::errc() || (end != last && !IsSpace(*end) && *end != '\0')) return std::nullopt;
+  return number;
+}
+
+// A number in decimal digits.
+class Digits {
+ public:
+  explicit Digits(uint64_t number)
+      : end_(std::to_chars(bytes_.data(), bytes_.data() + bytes_.size(), number).ptr) {}
+  std::string_view view() const { return {bytes_.data(), end_}; }
+
+ private:
+  std::array<char, kNumberBytesMax> bytes_;
+  const char* end_;
+};
+
+uint64_t Changed(const ArithmeticRequest& request, uint64_t number) {
+  if (!request.decrement) return number + request.delta;
+  return request.delta > number ? 0 : number - request.delta;
+}
+
+}  // namespace
+
+// ---- every write --------------------------------------------------------------------------------
+
+WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32_t now) {
+  const uint64_t bytes =
+      CountedItemBytes(request.key.size(), request.value.size(), request.flags, config_.keep_cas);
+  if (bytes > config_.item_bytes_max) return RefuseTooLarge(request, hash, now);
+  const Key key{request.key, hash};
+  // The copy is made before the lock is taken.
+  ItemPtr item = Extends(request.mode) ? nullptr : CopyOf(request, now);
+  const bool has_item = item != nullptr || Extends(request.mode);
+  LockedOperation operation(*this, now);
+  operation.MakeRoomAtEnd();  // also where a key was promoted in vain
+  WriteResult result{StoreStatus::kNoMemory, 0};
+  if (has_item && MakeRoomFor(AllocatedBytes(bytes))) {
+    result = WriteLocked(request, key, std::move(item));
+  } else {
+    ++counters_.refused_memory;
+  }
+  if (result.status == StoreStatus::kNoMemory && request.drop_on_failure) RemoveEverywhere(key);
+  counters_.stored += result.status == StoreStatus::kOk;
+  return result;
+}
+
+WriteResult Slab::RefuseTooLarge(const WriteRequest& request, const KeyHash& hash, uint32_t now) {
+  const LockedOperation operation(*this, now);
+  ++counters_.refused_size;
+  if (request.mode == WriteMode::kSet) RemoveEverywhere({request.key, hash});
+  return {StoreStatus::kTooLarge, 0};
+}
+
+ItemPtr Slab::CopyOf(const WriteRequest& request, uint32_t now) const {
+  ItemPtr item = front_.Create({request.key, request.flags, request.expires,
+                                static_cast<uint32_t>(request.value.size()), 0, now, 0});
+  if (item != nullptr) {
+    std::memcpy(item->value_data(), request.value.data(), request.value.size());
+  }
+  return item;
+}
+
+WriteResult Slab::WriteLocked(const WriteRequest& request, const Key& key, ItemPtr&& item) {
+  switch (request.mode) {
+    case WriteMode::kSet:
+      return Set(request, key, std::move(item));
+    case WriteMode::kAdd:
+      return Add(key, std::move(item));
+    case WriteMode::kReplace:
+      return Replace(request, key, std::move(item));
+    case WriteMode::kCas:
+      return CompareAndSwap(request, key, std::move(item));
+    case WriteMode::kAppend:
+    case WriteMode::kPrepend:
+      break;
+  }
+  return Extend(request, key);
+}
+
+// ---- the write modes ----------------------------------------------------------------------------
+
+WriteResult Slab::Set(const WriteRequest& request, const Key& key, ItemPtr&& item) {
+  if (request.cas == 0) return Store(key, FindInFront(key).item, std::move(item));
+  const ItemAnswer old = FindOrPromote(key);
+  if (old.item == nullptr) return {old.StatusOr(StoreStatus::kNotFound), 0};
+  return StoreChecked(request, key, old.item, std::move(item));
+}
+
+WriteResult Slab::Add(const Key& key, ItemPtr&& item) {
+  if (Item* old = FindInFront(key).item) {
+    // The refusal counts as an access, but not as a fetch.
+    const bool fetched = old->fetched();
+    Front::Touch(old, now_);
+    old->set_fetched(fetched);
+    return {StoreStatus::kNotStored, 0};
+  }
+  // A weak answer counts as a miss, or a false positive would refuse the key for ever.
+  const ChainAnswer answer = FindInChain(key);
+  if (answer.found && answer.strong) return {StoreStatus::kNotStored, 0};
+  return Store(key, nullptr, std::move(item));
+}
+
+WriteResult Slab::Replace(const WriteRequest& request, const Key& key, ItemPtr&& item) {
+  if (request.cas != 0) return Set(request, key, std::move(item));
+  Item* old = FindInFront(key).item;
+  if (old == nullptr && !FindInChain(key).found) return {StoreStatus::kNotStored, 0};
+  return Store(key, old, std::move(item));
+}
+
+WriteResult Slab::CompareAndSwap(const WriteRequest& request, const Key& key, ItemPtr&& item) {
+  const ItemAnswer old = FindOrPromote(key);
+  if (old.item == nullptr) return {old.StatusOr(StoreStatus::kNotFound), 0};
+  return StoreChecked(request, key, old.item, std::move(item));
+}
+
+WriteResult Slab::Extend(const WriteRequest& request, const Key& key) {
+  const ItemAnswer found = FindOrPromote(key);
+  Item* const old = found.item;
+  if (old == nullptr) return {found.StatusOr(StoreStatus::kNotStored), 0};
+  const bool checked = request.cas != 0;
+  if (checked && IsRefused(request, *old)) return {StoreStatus::kExists, 0};
+  const uint64_t size = uint64_t{old->value_bytes()} + request.value.size();
+  if (CountedItemBytes(key.text.size(), size, old->flags(), config_.keep_cas) >
+      config_.item_bytes_max) {
+    ++counters_.refused_size;
+    return {StoreStatus::kNotStored, 0};  // memcached's answer
+  }
+  ItemPtr item = ExtendedItem(request, *old);
+  if (item == nullptr) return {StoreStatus::kNoMemory, 0};
+  return checked ? StoreChecked(request, key, old, std::move(item))
+                 : Store(key, old, std::move(item));
+}
+
+ItemPtr Slab::ExtendedItem(const WriteRequest& request, const Item& old) const {
+  const bool appends = request.mode == WriteMode::kAppend;
+  const std::string_view first = appends ? old.value() : request.value;
+  const std::string_view second = appends ? request.value : old.value();
+  ItemPtr item = front_.Create({request.key, old.flags(), old.expires(),
+                                static_cast<uint32_t>(first.size() + second.size()), 0, now_, 0});
+  if (item == nullptr) return item;
+  std::memcpy(item->value_data(), first.data(), first.size());
+  std::memcpy(item->value_data() + first.size(), second.data(), second.size());
+  return item;
+}
+
+// Meta I: a CAS number that is smaller than the item's stores the value as stale.
+bool Slab::StoresAsStale(const WriteRequest& request, const Item& old) {
+  return request.invalidate && request.cas != 0 && request.cas < old.cas();
+}
+
+bool Slab::IsRefused(const WriteRequest& request, const Item& old) {
+  return request.cas != old.cas() && !StoresAsStale(request, old);
+}
+
+// Stores in the place of `old` if that has the CAS number that the request names.
+WriteResult Slab::StoreChecked(const WriteRequest& request, const Key& key, Item* old,
+                               ItemPtr&& item) {
+  if (IsRefused(request, *old)) return {StoreStatus::kExists, 0};
+  if (request.cas != old->cas()) {
+    // It takes the place of a newer value: with that one's expiry and win token.
+    item->set_stale(true);
+    item->set_expires(old->expires());
+    item->set_win(old->win());
+  }
+  return Store(key, old, std::move(item));
+}
+
+WriteResult Slab::Store(const Key& key, Item* old, ItemPtr&& item) {
+  const uint64_t cas = NextCas();
+  item->set_cas(cas);
+  RemoveIfExpired(LinkItem(key.hash, old, std::move(item)), key.hash);
+  return {StoreStatus::kOk, cas};
+}
+
+// What was stored with an expiry in the past is gone at once.
+void Slab::RemoveIfExpired(Item* item, const KeyHash& hash) {
+  if (HasExpired(item->expires())) RemoveFromFront(item, hash, Cause::kExpired);
+}
+
+Item* Slab::LinkItem(const KeyHash& hash, Item* old, ItemPtr&& item) {
+  item->set_generation(generation_);
+  // An older copy in the chain stays there, shadowed by the new item, until that is removed.
+  item->set_clean(old != nullptr ? old->clean() : chain_.num_filters() == 0);
+  return old != nullptr ? front_.Replace(old, std::move(item), hash)
+                        : front_.Link(std::move(item), hash);
+}
+
+void Slab::RemoveEverywhere(const Key& key) {
+  if (Item* item = FindInFront(key).item) {
+    RemoveFromFront(item, key.hash, Cause::kDeleted);
+  } else {
+    RemoveFromChain(key.hash);
+  }
+}
+
+// ---- arithmetic ---------------------------------------------------------------------------------
+
+ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHash& hash,
+                                  uint32_t now) {
+  LockedOperation operation(*this, now);
+  if (!MakeRoomFor(
+          AllocatedBytes(Front::ItemBytes(request.key.size(), kNumberBytesMax, 0, true)))) {
+    ++counters_.refused_memory;
+    return {StoreStatus::kNoMemory};
+  }
+  const Key key{request.key, hash};
+  const ItemAnswer found = FindOrPromote(key);
+  // A number that could not be promoted is not replaced by the initial one.
+  if (found.no_memory) return {StoreStatus::kNoMemory};
+  if (found.item == nullptr && !request.initial) return {StoreStatus::kNotFound};
+  operation.MakeRoomAtEnd();
+  return found.item != nullptr ? Count(request, key, found.item) : CreateNumber(request, key);
+}
+
+ArithmeticResult Slab::CreateNumber(const ArithmeticRequest& request, const Key& key) {
+  ArithmeticResult result;
+  result.number = *request.initial;
+  result.created = true;
+  Item* item = StoreNumber(key, nullptr, Digits(result.number).view(), 0, request.initial_expires);
+  if (item == nullptr) return {StoreStatus::kNoMemory};
+  ++counters_.stored;
+  return FinishNumber(result, key.hash, item);
+}
+
+ArithmeticResult Slab::Count(const ArithmeticRequest& request, const Key& key, Item* item) {
+  // Empty values and values of 512 KiB or more are never numeric, whatever their CAS number, as in
+  // memcached.
+  if (item->value_bytes() == 0 || item->value_bytes() >= kNumberItemBytesMax) {
+    return {StoreStatus::kNotNumber};
+  }
+  if (request.cas != 0 && request.cas != item->cas()) return {StoreStatus::kExists};
+  const std::optional<uint64_t> number = NumberIn(item->value());
+  if (!number) return {StoreStatus::kNotNumber};
+  ArithmeticResult result;
+  result.number = Changed(request, *number);
+  result.expires_before = item->expires();
+  const uint32_t expires = request.expires.value_or(item->expires());
+  const Digits digits(result.number);
+  const std::string_view text = digits.view();
+  if (text.size() <= item->value_bytes() && !item->shared()) {
+    std::memcpy(item->value_data(), text.data(), text.size());
+    std::memset(item->value_data() + text.size(), ' ', item->value_bytes() - text.size());
+    item->set_expires(expires);
+    item->set_cas(NextCas());
+    item->set_unique(false);
+    item->set_age(std::max(1u, item->age()));
+  } else {
+    item = StoreNumber(key, item, text, item->flags(), expires);
+    if (item == nullptr) return {StoreStatus::kNoMemory};
+  }
+  return FinishNumber(result, key.hash, item);
+}
+
+Item* Slab::StoreNumber(const Key& key, Item* old, std::string_view digits, uint32_t flags,
+                        uint32_t expires) {
+  ItemPtr item = front_.Create(
+      {key.text, flags, expires, static_cast<uint32_t>(digits.size()), NextCas(), now_, 0});
+  if (item == nullptr) return nullptr;
+  std::memcpy(item->value_data(), digits.data(), digits.size());
+  return LinkItem(key.hash, old, std::move(item));
+}
+
+ArithmeticResult Slab::FinishNumber(ArithmeticResult result, const KeyHash& hash, Item* item) {
+  result.cas = item->cas();
+  result.flags = item->flags();
+  result.expires = item->expires();
+  RemoveIfExpired(item, hash);
+  return result;
+}
+
+// ---- delete -------------------------------------------------------------------------------------
+
+StoreStatus Slab::Delete(std::string_view text, const KeyHash& hash, const DeleteOptions& options,
+                         uint32_t now) {
+  LockedOperation operation(*this, now);
+  const Key key{text, hash};
+  const bool needs_item = options.cas != 0 || options.mark_stale;
+  Item* item = needs_item ? FindOrPromote(key).item : FindInFront(key).item;
+  if (item == nullptr) return DeleteFromChain(key, needs_item);
+  if (options.cas != 0 && options.cas != item->cas()) {
+    operation.MakeRoomAtEnd();  // the key may have been promoted for this
+    return StoreStatus::kExists;
+  }
+  if (!options.mark_stale) {
+    RemoveFromFront(item, hash, Cause::kDeleted);
+    return StoreStatus::kOk;
+  }
+  MarkStale(item, hash, options);
+  operation.MakeRoomAtEnd();
+  return StoreStatus::kOk;
+}
+
+StoreStatus Slab::DeleteFromChain(const Key& key, bool needs_item) {
+  const bool found = FindInChain(key).found;
+  if (found && needs_item) return StoreStatus::kNoMemory;  // it could not be promoted
+  // Also where nothing was found: what does not decode now must not decode later.
+  RemoveFromChain(key.hash);
+  counters_.deleted += found;
+  return found ? StoreStatus::kOk : StoreStatus::kNotFound;
+}
+
+void Slab::MarkStale(Item* item, const KeyHash& hash, const DeleteOptions& options) {
+  item->set_stale(true);
+  item->set_win(false);
+  item->set_cas(NextCas());
+  if (options.expires) item->set_expires(*options.expires);
+  RemoveIfExpired(item, hash);
+}
+
+}  // namespace kbf
