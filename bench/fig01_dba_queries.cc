@@ -1,4 +1,4 @@
-// 004 Fig. 1, 6 and 7: queries per second of a dynamic Bloom filter array as it grows to 160
+// [DBA] Fig. 1, 6 and 7: queries per second of a dynamic Bloom filter array as it grows to 160
 // filters, with group cardinality 1 (which is a DBF), 8, 16, 32 and 64. fig06_locator.cc has the
 // store's own locator.
 //
@@ -80,7 +80,7 @@ void Grow(const char* figure, double error_rate, unsigned cardinality, uint64_t 
                                    .bits_per_key = 8 * static_cast<double>(dba.memory_bytes()) /
                                                    static_cast<double>(keys)});
     if (cardinality == 1 && !low_accuracy) {
-      bench::PrintFigureRow("004 Fig. 1, share of the rate with one filter",
+      bench::PrintFigureRow("[DBA] Fig. 1, share of the rate with one filter",
                             {.series = "DBF",
                              .x = static_cast<double>(filters),
                              .ours = rate / first_rate,
@@ -93,13 +93,13 @@ void Grow(const char* figure, double error_rate, unsigned cardinality, uint64_t 
 
 int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
-  bench::PrintHead(argc, argv,
-                   "004 Fig. 1, 6, 7: queries/s of a DBA by filters and group cardinality", kSeed);
+  bench::PrintHead(
+      argc, argv, "[DBA] Fig. 1, 6, 7: queries/s of a DBA by filters and group cardinality", kSeed);
   bench::PrintFigureColumns();
   const uint64_t keys_per_filter = quick ? 1 << 13 : 1 << 15;
   const uint64_t queries = quick ? 20'000 : 200'000;
   for (const unsigned cardinality : {1u, 8u, 16u, 32u, 64u}) {
-    Grow("004 Fig. 6", std::exp2(-14), cardinality, keys_per_filter, queries);
-    Grow("004 Fig. 7", std::exp2(-7), cardinality, keys_per_filter, queries);
+    Grow("[DBA] Fig. 6", std::exp2(-14), cardinality, keys_per_filter, queries);
+    Grow("[DBA] Fig. 7", std::exp2(-7), cardinality, keys_per_filter, queries);
   }
 }

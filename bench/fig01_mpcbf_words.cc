@@ -1,5 +1,5 @@
-// 003 Fig. 1, 3 and 4: the examples of CBF and PCBF-1, of an HCBF and an improved HCBF in a word,
-// and of an MPCBF of four words.
+// [MPCBF] Fig. 1, 3 and 4: the examples of CBF and PCBF-1, of an HCBF and an improved HCBF in a
+// word, and of an MPCBF of four words.
 //
 // Caption: CBF and PCBF-1 with n = 6, m = 16, k = 3; HCBF and improved HCBF in a word; MPCBF-1 with
 // four
@@ -64,10 +64,10 @@ void Accesses(bench::Structure::Kind kind, double paper_accesses, double paper_b
   const bench::Filter filter(s);
   const kbf::AccessCost cost = filter.UpdateCost(bench::FigureKey(kSeed, 0));
   bench::PrintFigureRow(
-      "003 Fig. 1, accesses",
+      "[MPCBF] Fig. 1, accesses",
       {.series = s.Name(), .ours = static_cast<double>(cost.words), .paper = paper_accesses});
   bench::PrintFigureRow(
-      "003 Fig. 1, bits of hash functions",
+      "[MPCBF] Fig. 1, bits of hash functions",
       {.series = s.Name(), .ours = static_cast<double>(cost.bits), .paper = paper_bits});
 }
 
@@ -79,23 +79,23 @@ void FourWords() {
   for (uint64_t word = 0; word < 4; ++word) {
     unsigned used = 10;
     for (unsigned at = 0; at < 10; ++at) used += filter.CounterAt(word, at);
-    bench::PrintFigureRow("003 Fig. 4", {.series = "bits used, side table included",
-                                         .x = static_cast<double>(word),
-                                         .ours = static_cast<double>(used)});
+    bench::PrintFigureRow("[MPCBF] Fig. 4", {.series = "bits used, side table included",
+                                             .x = static_cast<double>(word),
+                                             .ours = static_cast<double>(used)});
   }
-  bench::PrintFigureRow("003 Fig. 4", {.series = "words that overflowed",
-                                       .ours = static_cast<double>(filter.overflowed_words())});
+  bench::PrintFigureRow("[MPCBF] Fig. 4", {.series = "words that overflowed",
+                                           .ours = static_cast<double>(filter.overflowed_words())});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  bench::PrintHead(argc, argv, "003 Fig. 1, 3, 4: examples of CBF, PCBF-1, HCBF and MPCBF-1",
+  bench::PrintHead(argc, argv, "[MPCBF] Fig. 1, 3, 4: examples of CBF, PCBF-1, HCBF and MPCBF-1",
                    kSeed);
   bench::PrintFigureColumns();
   Accesses(bench::Structure::Kind::kCbf, 3, 12);
   Accesses(bench::Structure::Kind::kPcbf, 1, 8);
-  WordExample("003 Fig. 3(a)", 8, {0, 2, 4, 7, 4, 2}, {8, 4, 2});
-  WordExample("003 Fig. 3(b)", 10, {0, 2, 4, 4, 6, 8}, {10, 5, 1});
+  WordExample("[MPCBF] Fig. 3(a)", 8, {0, 2, 4, 7, 4, 2}, {8, 4, 2});
+  WordExample("[MPCBF] Fig. 3(b)", 10, {0, 2, 4, 4, 6, 8}, {10, 5, 1});
   FourWords();
 }

@@ -1,4 +1,4 @@
-// Figure 2 of 000 (§3.2): how many encodings fit in P bits, and the table reads of §3.6.
+// Figure 2 of [kBF] (§3.2): how many encodings fit in P bits, and the table reads of §3.6.
 //
 // Claim:   the greedy search comes close to what counting allows: 16,384 encodings in 30 bits,
 //          where 28 are the least. A regression finds one of 10,000 encodings in 3 reads, binary
@@ -50,7 +50,7 @@ std::vector<uint32_t> BchEncodings(size_t count) {
 }
 
 // Numbers whose distances are random, evenly in (0, 2 f'(x)), around the slope f' of the parabola
-// that 000 §3.6 gives as its example. They are no encodings; they show what its index would cost
+// that [kBF] §3.6 gives as its example. They are no encodings; they show what its index would cost
 // on a list of that shape without any further order.
 std::vector<uint32_t> LikeThePapers(size_t count) {
   std::vector<uint32_t> numbers;
@@ -94,17 +94,18 @@ int main(int, char** argv) {
   const std::string_view program = argv[0];
   std::printf("# command: %s\n", std::string(program.substr(program.rfind('/') + 1)).c_str());
   std::printf("# compiler: %s\n", __VERSION__);
-  std::printf("# figure: 000 Fig. 2, encodings that fit in a number of bits; no randomness\n");
+  std::printf("# figure: [kBF] Fig. 2, encodings that fit in a number of bits; no randomness\n");
   std::printf("# limit: the largest n with n(n-1)/2 + n <= 2^bits; bch: 2^(bits/2) - 1\n");
   PrintCounts();
 
   const Search search = TimedSearch(kClaimed, kBitsMax);
-  std::printf("#\n# time to %zu encodings (000 says they fit in %u bits): %zu found%s, %.1f s\n",
+  std::printf("#\n# time to %zu encodings ([kBF] says they fit in %u bits): %zu found%s, %.1f s\n",
               kClaimed, kBitsMax, search.encodings.size(),
               search.encodings.size() < kClaimed ? " before the bits ran out" : "", search.seconds);
 
   std::printf(
-      "#\n# mean table reads per lookup, 000 section 3.6 (it says 3, and 14 for binary search)\n");
+      "#\n# mean table reads per lookup, [kBF] section 3.6 (it says 3, and 14 for binary "
+      "search)\n");
   std::printf(
       "list\tencodings\ta\tb\tc\taverage_step\tregression\tregression_local_step\tbinary\t"
       "pair_rule\n");

@@ -1,5 +1,5 @@
-// 003 Fig. 2, 5 and 6: false positive rates of CBF, PCBF and MPCBF with different word sizes, and
-// the chance that a word overflows.
+// [MPCBF] Fig. 2, 5 and 6: false positive rates of CBF, PCBF and MPCBF with different word sizes,
+// and the chance that a word overflows.
 //
 // Caption: false positive rates of CBF, PCBF-1 and PCBF-2 with different word sizes; of CBF,
 // MPCBF-1 and
@@ -48,14 +48,14 @@ void Row(const char* figure, const bench::Structure& s, double theory, const Sam
 
 void PartitionedCounters(uint64_t memory_bits, const Sample& sample) {
   bench::Structure s{.kind = Kind::kCbf, .memory_bits = memory_bits, .keys = kKeys};
-  Row("003 Fig. 2", s, kbf::BloomFalsePositive(kKeys, static_cast<double>(memory_bits) / 4, 3),
+  Row("[MPCBF] Fig. 2", s, kbf::BloomFalsePositive(kKeys, static_cast<double>(memory_bits) / 4, 3),
       sample);
   s.kind = Kind::kPcbf;
   for (const unsigned g : {1u, 2u}) {
     for (const unsigned w : {16u, 32u, 64u}) {
       s.num_accesses = g;
       s.word_bits = w;
-      Row("003 Fig. 2", s, kbf::PaperWordFalsePositive(kKeys, {memory_bits / w, w / 4, 3, g}),
+      Row("[MPCBF] Fig. 2", s, kbf::PaperWordFalsePositive(kKeys, {memory_bits / w, w / 4, 3, g}),
           sample);
     }
   }
@@ -63,7 +63,7 @@ void PartitionedCounters(uint64_t memory_bits, const Sample& sample) {
 
 void HierarchicalCounters(uint64_t memory_bits, const Sample& sample) {
   bench::Structure s{.kind = Kind::kCbf, .memory_bits = memory_bits, .keys = kKeys};
-  Row("003 Fig. 5", s, kbf::BloomFalsePositive(kKeys, static_cast<double>(memory_bits) / 4, 3),
+  Row("[MPCBF] Fig. 5", s, kbf::BloomFalsePositive(kKeys, static_cast<double>(memory_bits) / 4, 3),
       sample);
   s.kind = Kind::kMpcbf;
   for (const unsigned g : {1u, 2u}) {
@@ -72,12 +72,12 @@ void HierarchicalCounters(uint64_t memory_bits, const Sample& sample) {
       s.num_accesses = g;
       s.word_bits = w;
       s.first_level = static_cast<unsigned>(w - 3 * kKeys / words);
-      Row("003 Fig. 5", s, kbf::PaperAverageFalsePositive(kKeys, words, w, 3, g), sample);
+      Row("[MPCBF] Fig. 5", s, kbf::PaperAverageFalsePositive(kKeys, words, w, 3, g), sample);
     }
     s.word_bits = 64;
     s.first_level = 0;
     const unsigned positions = bench::Filter(s).shape().positions;
-    Row("003 Fig. 5, b_1 by eq. 11", s,
+    Row("[MPCBF] Fig. 5, b_1 by eq. 11", s,
         kbf::PaperWordFalsePositive(kKeys, {memory_bits / 64, positions, 3, g}), sample);
   }
 }
@@ -105,12 +105,12 @@ void Overflow(uint64_t memory_bits, unsigned word_bits, int filters) {
     const double share = at_least[most] / all;
     const double deviation = bench::RateDeviation(share, all);
     const auto x = static_cast<double>(most);
-    bench::PrintFigureRow("003 Fig. 6", {.series = series + ", bound",
-                                         .x = x,
-                                         .theory = kbf::OverflowBound(kKeys, l, 1, most),
-                                         .ours = share,
-                                         .deviation = deviation});
-    bench::PrintFigureRow("003 Fig. 6",
+    bench::PrintFigureRow("[MPCBF] Fig. 6", {.series = series + ", bound",
+                                             .x = x,
+                                             .theory = kbf::OverflowBound(kKeys, l, 1, most),
+                                             .ours = share,
+                                             .deviation = deviation});
+    bench::PrintFigureRow("[MPCBF] Fig. 6",
                           {.series = series + ", exact",
                            .x = x,
                            .theory = kbf::OverflowChance(kKeys, {words, 8, 1, 1}, most - 1),
@@ -123,9 +123,9 @@ void Overflow(uint64_t memory_bits, unsigned word_bits, int filters) {
 
 int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
-  bench::PrintHead(argc, argv,
-                   "003 Fig. 2, 5, 6: false positives of CBF, PCBF-g, MPCBF-g; overflow of words",
-                   kSeed);
+  bench::PrintHead(
+      argc, argv,
+      "[MPCBF] Fig. 2, 5, 6: false positives of CBF, PCBF-g, MPCBF-g; overflow of words", kSeed);
   bench::PrintFigureColumns();
   const Sample sample = quick ? Sample{1, 100'000} : Sample{5, 1'000'000};
   for (uint64_t mb = 4; mb <= 8; ++mb) PartitionedCounters(mb * 1'000'000, sample);

@@ -1,5 +1,5 @@
-// 002 Fig. 2, 5, 6 and 7: false rates of a Bloom filter and of a replica whose original has the
-// best configuration.
+// [Replicas] Fig. 2, 5, 6 and 7: false rates of a Bloom filter and of a replica whose original has
+// the best configuration.
 //
 // Caption: expected false positive rate in a standard Bloom filter; example of B and its replica;
 //          expected false negative and false positive rate of a replica when the configuration of
@@ -44,7 +44,7 @@ void StandardFilter(uint64_t asked) {
       }
       const bool named = k == 6 && bits_per_key == 8;
       bench::PrintFigureRow(
-          "002 Fig. 2",
+          "[Replicas] Fig. 2",
           {.series = "k=" + std::to_string(k),
            .x = static_cast<double>(bits_per_key),
            .theory = std::pow(1 - kbf::BloomZeroShare(kKeys, kKeys * bits_per_key, k), k),
@@ -76,11 +76,11 @@ void ExampleOfDirtyBits(int filters) {
   const double gone = kbf::BloomZeroShare(25, 1200, 6);
   const double added = kbf::BloomZeroShare(50, 1200, 6);
   const auto row = [](const char* name, double theory, const bench::Running& counted) {
-    bench::PrintFigureRow("002 Fig. 5", {.series = name,
-                                         .theory = theory,
-                                         .ours = counted.mean(),
-                                         .deviation = counted.deviation(),
-                                         .bits_per_key = 8});
+    bench::PrintFigureRow("[Replicas] Fig. 5", {.series = name,
+                                                .theory = theory,
+                                                .ours = counted.mean(),
+                                                .deviation = counted.deviation(),
+                                                .bits_per_key = 8});
   };
   row("1 in both", 1 - stay + stay * (1 - gone) * (1 - added), common_ones);
   row("1 in B only (delta1)", stay * gone * (1 - added), ones_only);
@@ -133,13 +133,13 @@ void StaleReplica(unsigned bits_per_key, uint64_t asked) {
                                      .paper_theory = paper,
                                      .bits_per_key = static_cast<double>(bits_per_key)});
     };
-    row("002 Fig. 6", series, negatives, bench::kNone);
-    row("002 Fig. 7", series + ", delta0=0", positives, percent == 0 ? own : bench::kNone);
-    row("002 Fig. 7", series + ", delta1=0", with_deleted, bench::kNone);
+    row("[Replicas] Fig. 6", series, negatives, bench::kNone);
+    row("[Replicas] Fig. 7", series + ", delta0=0", positives, percent == 0 ? own : bench::kNone);
+    row("[Replicas] Fig. 7", series + ", delta1=0", with_deleted, bench::kNone);
   }
   for (const double delta1 : {0.05, 0.1}) {
     const double share = 1 - std::pow(1 - 2 * delta1, k);
-    bench::PrintFigureRow("002 Fig. 6, share of the filter's rate",
+    bench::PrintFigureRow("[Replicas] Fig. 6, share of the filter's rate",
                           {.series = series,
                            .x = delta1,
                            .theory = share,
@@ -152,9 +152,9 @@ void StaleReplica(unsigned bits_per_key, uint64_t asked) {
 
 int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
-  bench::PrintHead(argc, argv,
-                   "002 Fig. 2, 5, 6, 7: false rates of a Bloom filter and of its stale replica",
-                   kSeed);
+  bench::PrintHead(
+      argc, argv,
+      "[Replicas] Fig. 2, 5, 6, 7: false rates of a Bloom filter and of its stale replica", kSeed);
   bench::PrintFigureColumns();
   StandardFilter(quick ? 100'000 : 2'000'000);
   ExampleOfDirtyBits(quick ? 200 : 2000);

@@ -1,22 +1,22 @@
-// 004 Fig. 6: average query performance of a chain as it gets longer, with the locator against
-// asking every filter in turn (004's DBF, the 1-group-cardinality DBA).
+// [DBA] Fig. 6: average query performance of a chain as it gets longer, with the locator against
+// asking every filter in turn ([DBA]'s DBF, the 1-group-cardinality DBA).
 //
-// Claim:   004 §4.1: 3 times as many lookups per second at 160 filters (4.5e5 against 1.5e5), and
+// Claim:   [DBA] §4.1: 3 times as many lookups per second at 160 filters (4.5e5 against 1.5e5), and
 //          no gain, but a small loss, with a single filter.
 // Runs:    45 s, 0.3 GB
 // Last:    160 filters of 4,096 keys, 10 bits per key, single lookups: 10 times (stored)
-//          and 19 times (strangers) as many lookups; a single filter: 0.8 times for stored keys.
+//          and 19 times (absent keys) as many lookups; a single filter: 0.8 times for stored keys.
 // Result:  bench/results/fig06_locator.tsv
 //
 // Filters are real ones with the default plan, full; 160 of them take three locators. A lookup
 // stops at the first filter that finds the key: stored keys are found halfway through the chain on
-// average, strangers never. `single`: one lookup after the other; `batched`: 256 keys together,
+// average, absent keys never. `single`: one lookup after the other; `batched`: 256 keys together,
 // locator lines prefetched, each filter asked for all its keys with QueryMany, in both ways alike.
 //
 // Lines are counted, not measured: those of the key's slots in the locators and one for each cell
 // read up to the first empty one, in every filter asked (the kernel prefetches all k cells, so the
 // bus sees up to k per filter asked). False candidates count the whole answer, also columns behind
-// the one that holds the key. `errors`: stored keys with no or another value, strangers found.
+// the one that holds the key. `errors`: stored keys with no or another value, absent keys found.
 // Errors of the locator are over all lookups, in turn over fewer: 4,761 at 160 filters.
 #include <algorithm>
 #include <array>
@@ -294,7 +294,7 @@ void BenchChain(const Chain& chain, uint64_t keys_per_filter, double bits_per_ke
           "%.0f\t%llu\t%g\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t%.2f\t"
           "%.4f\t%.4f\t%.2g\t%.2g\t%.2f\t%.2f\n",
           filters, static_cast<unsigned long long>(keys_per_filter), bits_per_key,
-          stored ? "stored" : "stranger", batched ? "batched" : "single", all / a.median,
+          stored ? "stored" : "absent", batched ? "batched" : "single", all / a.median,
           all / a.high, all / a.low, n / b.median, n / b.high, n / b.low,
           (b.median / n) / (a.median / all), cost.lines_locator, cost.lines_in_turn,
           cost.lines_in_turn / cost.lines_locator, cost.false_candidates,
@@ -309,7 +309,7 @@ void BenchChain(const Chain& chain, uint64_t keys_per_filter, double bits_per_ke
 
 int main(int argc, char** argv) {
   bench::PrintHead(argc, argv,
-                   "004 Fig. 6: lookups/s of a chain of filters, with the locator against asking "
+                   "[DBA] Fig. 6: lookups/s of a chain of filters, with the locator against asking "
                    "every filter in turn; per second: median, lowest, highest",
                    kSeed);
   const auto outcome = kbf::MakePlan({});

@@ -1,4 +1,4 @@
-// 003 Fig. 7, 12 and Tables I, II, III: false positive rates and processing overhead of CBF,
+// [MPCBF] Fig. 7, 12 and Tables I, II, III: false positive rates and processing overhead of CBF,
 // PCBF-1, PCBF-2, MPCBF-1 and MPCBF-2 at the same memory.
 //
 // Caption: false positive rates with k = 3 and k = 4; query and update overhead with k = 3 and k =
@@ -80,22 +80,22 @@ void Rates(unsigned k, uint64_t mb, const Sample& sample) {
     const auto measured = bench::MeasureRate(s, sample.filters, sample.asked, kSeed + mb * 16 + k);
     const std::string series = s.Name() + " k=" + std::to_string(k);
     const auto x = static_cast<double>(mb);
-    bench::PrintFigureRow("003 Fig. 7", {.series = series,
-                                         .x = x,
-                                         .theory = theory,
-                                         .ours = measured.rate,
-                                         .deviation = measured.deviation,
-                                         .bits_per_key = measured.bits_per_key});
-    bench::PrintFigureRow("003 Fig. 7", {.series = series + ", of all queries",
-                                         .x = x,
-                                         .theory = kAbsentShare * theory,
-                                         .ours = kAbsentShare * measured.rate,
-                                         .deviation = kAbsentShare * measured.deviation,
-                                         .paper = PaperRate(k, mb, s.Name()),
-                                         .bits_per_key = measured.bits_per_key});
+    bench::PrintFigureRow("[MPCBF] Fig. 7", {.series = series,
+                                             .x = x,
+                                             .theory = theory,
+                                             .ours = measured.rate,
+                                             .deviation = measured.deviation,
+                                             .bits_per_key = measured.bits_per_key});
+    bench::PrintFigureRow("[MPCBF] Fig. 7", {.series = series + ", of all queries",
+                                             .x = x,
+                                             .theory = kAbsentShare * theory,
+                                             .ours = kAbsentShare * measured.rate,
+                                             .deviation = kAbsentShare * measured.deviation,
+                                             .paper = PaperRate(k, mb, s.Name()),
+                                             .bits_per_key = measured.bits_per_key});
     if (s.kind == Kind::kMpcbf) {
       bench::PrintFigureRow(
-          "003 Fig. 7, words that overflowed",
+          "[MPCBF] Fig. 7, words that overflowed",
           {.series = series,
            .x = x,
            .theory = kbf::OverflowChance(kKeys, bench::Filter(s).shape(),
@@ -112,7 +112,7 @@ void Rates(unsigned k, uint64_t mb, const Sample& sample) {
                                     {std::string("PCBF-2"), k == 3 ? 23.2 : bench::kNone}}) {
     for (const auto& [other, rate] : theories) {
       if (other != name) continue;
-      bench::PrintFigureRow("003 Fig. 7, factor to MPCBF-2",
+      bench::PrintFigureRow("[MPCBF] Fig. 7, factor to MPCBF-2",
                             {.series = name + " k=" + std::to_string(k),
                              .x = 8,
                              .ours = rate / mpcbf2,
@@ -141,9 +141,9 @@ void Tables1And2(unsigned k, uint64_t asked) {
   const auto structures = Structures(k, 8'000'000, kKeys);
   for (size_t i = 0; i < structures.size(); ++i) {
     const bench::Structure& s = structures[i];
-    CostRows("003 Table I", s.Name(), k, bench::MeasureQueries(s, 1 - kAbsentShare, asked, kSeed),
-             query[k - 3][i]);
-    CostRows("003 Table II", s.Name(), k, bench::MeasureUpdates(s, kSeed), update[k - 3][i]);
+    CostRows("[MPCBF] Table I", s.Name(), k,
+             bench::MeasureQueries(s, 1 - kAbsentShare, asked, kSeed), query[k - 3][i]);
+    CostRows("[MPCBF] Table II", s.Name(), k, bench::MeasureUpdates(s, kSeed), update[k - 3][i]);
   }
 }
 
@@ -226,25 +226,25 @@ void Traces(const Sample& sample) {
       }
       const double theory = bench::Filter(s).Theory();
       const double bits_per_key = bench::Filter(s).BitsPerKey();
-      bench::PrintFigureRow("003 Fig. 12", {.series = s.Name(),
-                                            .x = static_cast<double>(mb),
-                                            .theory = theory,
-                                            .ours = result.absent_rate.mean(),
-                                            .deviation = result.absent_rate.deviation(),
-                                            .bits_per_key = bits_per_key});
-      bench::PrintFigureRow("003 Fig. 12", {.series = s.Name() + ", of all queries",
-                                            .x = static_cast<double>(mb),
-                                            .theory = absent_share * theory,
-                                            .ours = result.all_rate.mean(),
-                                            .deviation = result.all_rate.deviation(),
-                                            .paper = PaperTraceRate(mb, s.Name()),
-                                            .bits_per_key = bits_per_key});
+      bench::PrintFigureRow("[MPCBF] Fig. 12", {.series = s.Name(),
+                                                .x = static_cast<double>(mb),
+                                                .theory = theory,
+                                                .ours = result.absent_rate.mean(),
+                                                .deviation = result.absent_rate.deviation(),
+                                                .bits_per_key = bits_per_key});
+      bench::PrintFigureRow("[MPCBF] Fig. 12", {.series = s.Name() + ", of all queries",
+                                                .x = static_cast<double>(mb),
+                                                .theory = absent_share * theory,
+                                                .ours = result.all_rate.mean(),
+                                                .deviation = result.all_rate.deviation(),
+                                                .paper = PaperTraceRate(mb, s.Name()),
+                                                .bits_per_key = bits_per_key});
       if (mb != 16) continue;
-      CostRows("003 Table III, query", s.Name() + " generated trace", 3,
+      CostRows("[MPCBF] Table III, query", s.Name() + " generated trace", 3,
                {result.accesses.mean(), result.bits.mean()}, table3[i]);
-      CostRows("003 Table III, query", s.Name() + " trace mix", 3,
+      CostRows("[MPCBF] Table III, query", s.Name() + " trace mix", 3,
                bench::MeasureQueries(s, 0.47, 300'000, kSeed), table3[i]);
-      CostRows("003 Table III, update", s.Name(), 3, bench::MeasureUpdates(s, kSeed),
+      CostRows("[MPCBF] Table III, update", s.Name(), 3, bench::MeasureUpdates(s, kSeed),
                table3_update[i]);
     }
   }
@@ -256,7 +256,7 @@ int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
   bench::PrintHead(
       argc, argv,
-      "003 Fig. 7, 12, Tables I-III: false positives, accesses and bits of CBF, PCBF-g, "
+      "[MPCBF] Fig. 7, 12, Tables I-III: false positives, accesses and bits of CBF, PCBF-g, "
       "MPCBF-g",
       kSeed);
   bench::PrintFigureColumns();

@@ -1,4 +1,4 @@
-// 004 Fig. 8: error rate of a DBA without control and with both methods of control.
+// [DBA] Fig. 8: error rate of a DBA without control and with both methods of control.
 //
 // Claim:   bound 2^-14 = 6.1e-5, 64 filters of 2^19 keys, groups of 32, t = 3: 5.7e-5 when 64 are
 // full;
@@ -56,7 +56,7 @@ void Run(const Method& method, uint64_t keys_per_filter, uint64_t asked) {
     double wrong = 0;
     for (uint64_t i = 0; i < asked; ++i) wrong += dba.MayContain(bench::FigureKey(~kSeed, i));
     const double rate = wrong / static_cast<double>(asked);
-    bench::PrintFigureRow("004 Fig. 8",
+    bench::PrintFigureRow("[DBA] Fig. 8",
                           {.series = method.name,
                            .x = static_cast<double>(full),
                            .theory = dba.ErrorRate(),
@@ -75,7 +75,7 @@ void Run(const Method& method, uint64_t keys_per_filter, uint64_t asked) {
 int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
   bench::PrintHead(argc, argv,
-                   "004 Fig. 8: error rate of a DBA without control and with two methods", kSeed);
+                   "[DBA] Fig. 8: error rate of a DBA without control and with two methods", kSeed);
   bench::PrintFigureColumns();
   for (const Method& method : kMethods) {
     Run(method, quick ? 1 << 11 : 1 << 15, quick ? 1'000'000 : 5'000'000);

@@ -1,4 +1,4 @@
-// 003 Fig. 8: execution time of 1,000,000 queries with k = 3.
+// [MPCBF] Fig. 8: execution time of 1,000,000 queries with k = 3.
 //
 // Claim:   about constant over the memory; PCBF-1 and MPCBF-1 faster than CBF, PCBF-2 and MPCBF-2
 // slower,
@@ -47,11 +47,11 @@ void Time(const bench::Structure& s, uint64_t queries, int repeats) {
   if (single_hits != batched_hits || single_hits < queries / 5 * 4) std::abort();
   const double scale = 1000 * static_cast<double>(kQueries) / static_cast<double>(queries);
   for (const auto& [mode, spread] : {std::pair{"single", single}, {"batched", batched}}) {
-    bench::PrintFigureRow("003 Fig. 8", {.series = s.Name() + " " + mode,
-                                         .x = static_cast<double>(s.memory_bits) / 1e6,
-                                         .ours = scale * spread.median,
-                                         .deviation = scale * (spread.high - spread.low) / 2,
-                                         .bits_per_key = filter.BitsPerKey()});
+    bench::PrintFigureRow("[MPCBF] Fig. 8", {.series = s.Name() + " " + mode,
+                                             .x = static_cast<double>(s.memory_bits) / 1e6,
+                                             .ours = scale * spread.median,
+                                             .deviation = scale * (spread.high - spread.low) / 2,
+                                             .bits_per_key = filter.BitsPerKey()});
   }
 }
 
@@ -59,7 +59,7 @@ void Time(const bench::Structure& s, uint64_t queries, int repeats) {
 
 int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
-  bench::PrintHead(argc, argv, "003 Fig. 8: milliseconds per 1,000,000 queries, k = 3", kSeed);
+  bench::PrintHead(argc, argv, "[MPCBF] Fig. 8: milliseconds per 1,000,000 queries, k = 3", kSeed);
   bench::PrintFigureColumns();
   std::vector<std::pair<uint64_t, uint64_t>> sizes;  // Mb, keys
   for (const uint64_t mb : {4u, 5u, 6u, 7u, 8u}) sizes.emplace_back(mb, 100'000);

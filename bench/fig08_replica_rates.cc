@@ -1,4 +1,4 @@
-// 002 Fig. 8 and Table 1: estimated and measured false rates of a replica.
+// [Replicas] Fig. 8 and Table 1: estimated and measured false rates of a replica.
 //
 // Caption: comparisons of estimated and experimental false negatives of a replica when k is 6, 8
 // and
@@ -65,7 +65,7 @@ void FalseNegatives(const Sample& sample) {
     for (const uint64_t before : {25u, 75u, 150u, 300u}) {
       for (uint64_t added = 25; added <= 150; added += 25) {
         const Means means = MeanOf({k, before, 0, added}, sample, true);
-        bench::PrintFigureRow("002 Fig. 8",
+        bench::PrintFigureRow("[Replicas] Fig. 8",
                               {.series = "k=" + std::to_string(k) + " n=" + std::to_string(before),
                                .x = means.delta1.mean(),
                                .theory = means.estimated.mean(),
@@ -104,28 +104,28 @@ void Table1(const Sample& sample) {
     const Means means = MeanOf({row.k, row.before, 25, added}, sample, false);
     const std::string series = "k=" + std::to_string(row.k) + " n'=" + std::to_string(row.before);
     const auto x = static_cast<double>(added);
-    bench::PrintFigureRow("002 Table 1", {.series = series,
-                                          .x = x,
-                                          .theory = means.estimated.mean(),
-                                          .ours = means.measured.mean(),
-                                          .deviation = means.measured.deviation(),
-                                          .paper_theory = row.estimated,
-                                          .paper = row.experimental});
-    bench::PrintFigureRow("002 Table 1, delta0", {.series = series,
-                                                  .x = x,
-                                                  .ours = means.delta0.mean(),
-                                                  .deviation = means.delta0.deviation(),
-                                                  .paper = row.delta0});
-    bench::PrintFigureRow("002 Table 1, delta1", {.series = series,
-                                                  .x = x,
-                                                  .ours = means.delta1.mean(),
-                                                  .deviation = means.delta1.deviation(),
-                                                  .paper = row.delta1});
+    bench::PrintFigureRow("[Replicas] Table 1", {.series = series,
+                                                 .x = x,
+                                                 .theory = means.estimated.mean(),
+                                                 .ours = means.measured.mean(),
+                                                 .deviation = means.measured.deviation(),
+                                                 .paper_theory = row.estimated,
+                                                 .paper = row.experimental});
+    bench::PrintFigureRow("[Replicas] Table 1, delta0", {.series = series,
+                                                         .x = x,
+                                                         .ours = means.delta0.mean(),
+                                                         .deviation = means.delta0.deviation(),
+                                                         .paper = row.delta0});
+    bench::PrintFigureRow("[Replicas] Table 1, delta1", {.series = series,
+                                                         .x = x,
+                                                         .ours = means.delta1.mean(),
+                                                         .deviation = means.delta1.deviation(),
+                                                         .paper = row.delta1});
     if (row.experimental == 0) continue;
     ours.Add(std::fabs(means.estimated.mean() / means.measured.mean() - 1));
     papers.Add(std::fabs(row.estimated / row.experimental - 1));
   }
-  bench::PrintFigureRow("002 Table 1, mean relative error of the estimate",
+  bench::PrintFigureRow("[Replicas] Table 1, mean relative error of the estimate",
                         {.series = "rows with a measured rate",
                          .ours = ours.mean(),
                          .deviation = ours.deviation(),
@@ -137,7 +137,8 @@ void Table1(const Sample& sample) {
 int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
   bench::PrintHead(argc, argv,
-                   "002 Fig. 8, Table 1: estimated and measured false rates, in percent", kSeed);
+                   "[Replicas] Fig. 8, Table 1: estimated and measured false rates, in percent",
+                   kSeed);
   bench::PrintFigureColumns();
   FalseNegatives(quick ? Sample{20, 10'000} : Sample{100, 100'000});
   Table1(quick ? Sample{50, 20'000} : Sample{200, 100'000});

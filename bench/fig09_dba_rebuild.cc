@@ -1,4 +1,4 @@
-// 004 Fig. 9 and 10: how fast a group is built anew, and the memory that an array takes over one
+// [DBA] Fig. 9 and 10: how fast a group is built anew, and the memory that an array takes over one
 // filter.
 //
 // Caption: partial reconstruction efficiency of a DBA; maximum memory requirement of a DBA
@@ -66,7 +66,7 @@ void Rebuild(const Configuration& c, unsigned cardinality, uint64_t keys_per_fil
   const double keys = static_cast<double>(keys_per_filter) * cardinality;
   // The first, which is not counted, takes the page faults.
   const auto spread = bench::MeasureCpuSeconds(3, [&] { Fill(&group, keys_per_filter); });
-  bench::PrintFigureRow("004 Fig. 9",
+  bench::PrintFigureRow("[DBA] Fig. 9",
                         {.series = c.name,
                          .x = static_cast<double>(cardinality),
                          .ours = keys / spread.median,
@@ -90,7 +90,7 @@ void Memory() {
     std::snprintf(series, sizeof(series), "error rate %g", error_rate);
     for (unsigned filters = 1; filters <= 1024; filters *= 2) {
       bench::PrintFigureRow(
-          "004 Fig. 10",
+          "[DBA] Fig. 10",
           {.series = series,
            .x = static_cast<double>(filters),
            .theory = kbf::DbaMemoryRatio(error_rate, filters),
@@ -104,7 +104,7 @@ void Memory() {
 
 int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
-  bench::PrintHead(argc, argv, "004 Fig. 9, 10: rebuilding a group, and memory of a DBA", kSeed);
+  bench::PrintHead(argc, argv, "[DBA] Fig. 9, 10: rebuilding a group, and memory of a DBA", kSeed);
   bench::PrintFigureColumns();
   for (const Configuration& c : kConfigurations) {
     for (const unsigned cardinality : {1u, 8u, 16u, 32u, 64u}) {

@@ -1,5 +1,5 @@
-// 003 Fig. 9, 10 and 11: the best number of hash functions, and false positives and query overhead
-// with it.
+// [MPCBF] Fig. 9, 10 and 11: the best number of hash functions, and false positives and query
+// overhead with it.
 //
 // Caption: optimal numbers of hash functions to minimize the false positive rate; false positive
 // rates
@@ -61,25 +61,25 @@ void Rows(const bench::Structure& s, uint64_t mb, const std::string& suffix, con
   const double theory = bench::Filter(s).Theory();
   const auto measured = bench::MeasureRate(s, sample.filters, sample.asked, kSeed + mb);
   bench::PrintFigureRow(
-      "003 Fig. 9",
+      "[MPCBF] Fig. 9",
       {.series = series, .x = x, .ours = static_cast<double>(s.num_hashes), .paper = paper.hashes});
-  bench::PrintFigureRow("003 Fig. 10", {.series = series,
-                                        .x = x,
-                                        .theory = theory,
-                                        .ours = measured.rate,
-                                        .deviation = measured.deviation,
-                                        .bits_per_key = measured.bits_per_key});
-  bench::PrintFigureRow("003 Fig. 10", {.series = series + ", of all queries",
-                                        .x = x,
-                                        .theory = kAbsentShare * theory,
-                                        .ours = kAbsentShare * measured.rate,
-                                        .deviation = kAbsentShare * measured.deviation,
-                                        .paper = paper.rate,
-                                        .bits_per_key = measured.bits_per_key});
+  bench::PrintFigureRow("[MPCBF] Fig. 10", {.series = series,
+                                            .x = x,
+                                            .theory = theory,
+                                            .ours = measured.rate,
+                                            .deviation = measured.deviation,
+                                            .bits_per_key = measured.bits_per_key});
+  bench::PrintFigureRow("[MPCBF] Fig. 10", {.series = series + ", of all queries",
+                                            .x = x,
+                                            .theory = kAbsentShare * theory,
+                                            .ours = kAbsentShare * measured.rate,
+                                            .deviation = kAbsentShare * measured.deviation,
+                                            .paper = paper.rate,
+                                            .bits_per_key = measured.bits_per_key});
   const auto cost = bench::MeasureQueries(s, 1 - kAbsentShare, sample.queries, kSeed);
-  bench::PrintFigureRow("003 Fig. 11(a), accesses",
+  bench::PrintFigureRow("[MPCBF] Fig. 11(a), accesses",
                         {.series = series, .x = x, .ours = cost.accesses, .paper = paper.accesses});
-  bench::PrintFigureRow("003 Fig. 11(b), bits", {.series = series, .x = x, .ours = cost.bits});
+  bench::PrintFigureRow("[MPCBF] Fig. 11(b), bits", {.series = series, .x = x, .ours = cost.bits});
 }
 
 }  // namespace
@@ -88,7 +88,8 @@ int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
   bench::PrintHead(
       argc, argv,
-      "003 Fig. 9-11: best number of hash functions, false positives and overhead with it", kSeed);
+      "[MPCBF] Fig. 9-11: best number of hash functions, false positives and overhead with it",
+      kSeed);
   bench::PrintFigureColumns();
   const Sample sample = quick ? Sample{1, 1'000'000, 100'000} : Sample{10, 2'000'000, 1'000'000};
   for (uint64_t mb = 4; mb <= 8; ++mb) {

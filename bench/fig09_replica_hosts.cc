@@ -1,5 +1,5 @@
-// 002 Fig. 3, 4, 9 and Table 2: overall false rates on hosts that hold a filter of their own and
-// replicas of all others.
+// [Replicas] Fig. 3, 4, 9 and Table 2: overall false rates on hosts that hold a filter of their own
+// and replicas of all others.
 //
 // Caption: an example application of Bloom filters in a distributed system; procedures of adding,
 //          deleting and querying; comparisons of estimated and experimental overall false rates
@@ -115,7 +115,7 @@ void OnlyAdditions(const Sample& sample) {
     for (const uint64_t before : {25u, 75u, 150u, 300u}) {
       for (uint64_t added = 50; added <= 300; added += 50) {
         const Means means = MeanOf({k, before, added, 0}, sample);
-        bench::PrintFigureRow("002 Fig. 9",
+        bench::PrintFigureRow("[Replicas] Fig. 9",
                               {.series = "k=" + std::to_string(k) + " n=" + std::to_string(before),
                                .x = static_cast<double>(added),
                                .theory = means.estimated.mean(),
@@ -152,27 +152,27 @@ void Table2(const Sample& sample) {
       const uint64_t deleted = 10 * (i + 1);
       const Means means = MeanOf({k, before, 100, deleted}, sample);
       const auto x = static_cast<double>(deleted);
-      bench::PrintFigureRow("002 Table 2", {.series = series,
-                                            .x = x,
-                                            .theory = means.estimated.mean(),
-                                            .ours = means.measured.mean(),
-                                            .deviation = means.measured.deviation(),
-                                            .paper_theory = rows[i].estimated,
-                                            .paper = rows[i].experimental});
-      bench::PrintFigureRow("002 Table 2, delta0", {.series = series,
-                                                    .x = x,
-                                                    .ours = means.delta0.mean(),
-                                                    .deviation = means.delta0.deviation(),
-                                                    .paper = rows[i].delta0});
-      bench::PrintFigureRow("002 Table 2, delta1", {.series = series,
-                                                    .x = x,
-                                                    .ours = means.delta1.mean(),
-                                                    .deviation = means.delta1.deviation(),
-                                                    .paper = rows[i].delta1});
+      bench::PrintFigureRow("[Replicas] Table 2", {.series = series,
+                                                   .x = x,
+                                                   .theory = means.estimated.mean(),
+                                                   .ours = means.measured.mean(),
+                                                   .deviation = means.measured.deviation(),
+                                                   .paper_theory = rows[i].estimated,
+                                                   .paper = rows[i].experimental});
+      bench::PrintFigureRow("[Replicas] Table 2, delta0", {.series = series,
+                                                           .x = x,
+                                                           .ours = means.delta0.mean(),
+                                                           .deviation = means.delta0.deviation(),
+                                                           .paper = rows[i].delta0});
+      bench::PrintFigureRow("[Replicas] Table 2, delta1", {.series = series,
+                                                           .x = x,
+                                                           .ours = means.delta1.mean(),
+                                                           .deviation = means.delta1.deviation(),
+                                                           .paper = rows[i].delta1});
       ours.Add(std::fabs(means.estimated.mean() / means.measured.mean() - 1));
       papers.Add(std::fabs(rows[i].estimated / rows[i].experimental - 1));
     }
-    bench::PrintFigureRow("002 Table 2, mean relative error of the estimate",
+    bench::PrintFigureRow("[Replicas] Table 2, mean relative error of the estimate",
                           {.series = series,
                            .ours = ours.mean(),
                            .deviation = ours.deviation(),
@@ -184,8 +184,8 @@ void Table2(const Sample& sample) {
 
 int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
-  bench::PrintHead(argc, argv, "002 Fig. 9, Table 2: overall false rates on 5 hosts, in percent",
-                   kSeed);
+  bench::PrintHead(argc, argv,
+                   "[Replicas] Fig. 9, Table 2: overall false rates on 5 hosts, in percent", kSeed);
   bench::PrintFigureColumns();
   OnlyAdditions(quick ? Sample{4, 5'000} : Sample{40, 20'000});
   Table2(quick ? Sample{10, 10'000} : Sample{100, 50'000});

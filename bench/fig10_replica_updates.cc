@@ -1,5 +1,5 @@
-// 002 Fig. 10: the replica's overall false rate while keys come and go and updates are sent by
-// estimated rate, beside the fixed share of dirty bits.
+// [Replicas] Fig. 10: the replica's overall false rate while keys come and go and updates are sent
+// by estimated rate, beside the fixed share of dirty bits.
 //
 // Caption: two servers, 25 or 150 keys at first, 8 bits per key, k = 6; 5 keys added and 2 deleted
 // per
@@ -57,12 +57,12 @@ void Summary(const Setting& s, const std::string& series, const Totals& totals) 
         figure,
         {.series = series, .x = static_cast<double>(s.keys), .ours = ours, .deviation = deviation});
   };
-  row("002 Fig. 10, mean measured rate", totals.rate.mean(), totals.rate.deviation());
-  row("002 Fig. 10, mean share of stored keys denied", totals.denied.mean(),
+  row("[Replicas] Fig. 10, mean measured rate", totals.rate.mean(), totals.rate.deviation());
+  row("[Replicas] Fig. 10, mean share of stored keys denied", totals.denied.mean(),
       totals.denied.deviation());
-  row("002 Fig. 10, updates", totals.updates, bench::kNone);
-  row("002 Fig. 10, bytes sent", totals.bytes, bench::kNone);
-  row("002 Fig. 10, bytes of as many whole filters", totals.full_bytes, bench::kNone);
+  row("[Replicas] Fig. 10, updates", totals.updates, bench::kNone);
+  row("[Replicas] Fig. 10, bytes sent", totals.bytes, bench::kNone);
+  row("[Replicas] Fig. 10, bytes of as many whole filters", totals.full_bytes, bench::kNone);
 }
 
 void Run(const Setting& s, const Policy& p, uint64_t asked) {
@@ -76,7 +76,7 @@ void Run(const Setting& s, const Policy& p, uint64_t asked) {
     const kbf::ReplicaState state = pair.filter().State();
     const double measured = pair.Measure(asked).any();
     bench::PrintFigureRow(
-        "002 Fig. 10",
+        "[Replicas] Fig. 10",
         {.series = series + ", " + when,
          .x = static_cast<double>(unit),
          .theory = kPercent * kbf::ReplicaFalseRate(state),
@@ -86,7 +86,7 @@ void Run(const Setting& s, const Policy& p, uint64_t asked) {
          .bits_per_key = static_cast<double>(s.bits) / static_cast<double>(pair.filter().size())});
     totals.rate.Add(kPercent * measured);
     totals.denied.Add(kPercent * pair.StoredDenied());
-    bench::PrintFigureRow("002 Fig. 10, stored keys denied",
+    bench::PrintFigureRow("[Replicas] Fig. 10, stored keys denied",
                           {.series = series + ", " + when,
                            .x = static_cast<double>(unit),
                            .theory = kPercent * pair.filter().StoredDenied(),
@@ -109,10 +109,11 @@ void Run(const Setting& s, const Policy& p, uint64_t asked) {
 
 int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
-  bench::PrintHead(argc, argv,
-                   "002 Fig. 10: overall false rate of a replica under four update policies, in "
-                   "percent",
-                   kSeed);
+  bench::PrintHead(
+      argc, argv,
+      "[Replicas] Fig. 10: overall false rate of a replica under four update policies, in "
+      "percent",
+      kSeed);
   bench::PrintFigureColumns();
   for (const Setting s : {Setting{25, 1200}, Setting{150, 1200}, Setting{25, 200}}) {
     for (const Policy& p : kPolicies) Run(s, p, quick ? 10'000 : 100'000);

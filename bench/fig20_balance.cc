@@ -1,4 +1,4 @@
-// 000 Fig. 20-23: load balance of d-kBF by Algorithm 8, and by the two rules beyond it.
+// [kBF] Fig. 20-23: load balance of d-kBF by Algorithm 8, and by the two rules beyond it.
 //
 // Caption: server storage; variation of ρ; performance under different input; percentage
 // improvement
@@ -70,22 +70,23 @@ void OneSetting() {
   while (Run(loads, kbf::BalanceRule::kPrinted).exchanges.size() < 3) loads = UniformLoads(&random);
   const auto before = kbf::ServerLoads(loads, StartingServers(), kServers);
   for (uint32_t server = 0; server < kServers; ++server) {
-    bench::PrintFigureRow("000 Fig. 20",
+    bench::PrintFigureRow("[kBF] Fig. 20",
                           {.series = "before", .x = server + 1.0, .ours = before[server] / 1e6});
   }
   for (const auto& [name, rule] : kRules) {
     const auto result = Run(loads, rule);
     const auto after = kbf::ServerLoads(loads, result.server_of, kServers);
     for (uint32_t server = 0; server < kServers; ++server) {
-      bench::PrintFigureRow("000 Fig. 20", {.series = std::string("after, ") + name,
-                                            .x = server + 1.0,
-                                            .ours = after[server] / 1e6});
+      bench::PrintFigureRow("[kBF] Fig. 20", {.series = std::string("after, ") + name,
+                                              .x = server + 1.0,
+                                              .ours = after[server] / 1e6});
     }
-    bench::PrintFigureRow("000 Fig. 21", {.series = name, .x = 0, .ours = result.imbalance_before});
+    bench::PrintFigureRow("[kBF] Fig. 21",
+                          {.series = name, .x = 0, .ours = result.imbalance_before});
     for (size_t step = 0; step < result.exchanges.size(); ++step) {
-      bench::PrintFigureRow("000 Fig. 21", {.series = name,
-                                            .x = static_cast<double>(step + 1),
-                                            .ours = result.exchanges[step].imbalance_after});
+      bench::PrintFigureRow("[kBF] Fig. 21", {.series = name,
+                                              .x = static_cast<double>(step + 1),
+                                              .ours = result.exchanges[step].imbalance_after});
     }
   }
 }
@@ -98,19 +99,19 @@ void HundredSettings() {
     for (int setting = 1; setting <= 100; ++setting) {
       const auto result = Run(UniformLoads(&random), rule);
       if (rule == kbf::BalanceRule::kPrinted) {
-        bench::PrintFigureRow("000 Fig. 22", {.series = "before",
-                                              .x = static_cast<double>(setting),
-                                              .ours = result.imbalance_before});
+        bench::PrintFigureRow("[kBF] Fig. 22", {.series = "before",
+                                                .x = static_cast<double>(setting),
+                                                .ours = result.imbalance_before});
       }
-      bench::PrintFigureRow("000 Fig. 22", {.series = std::string("after, ") + name,
-                                            .x = static_cast<double>(setting),
-                                            .ours = result.imbalance_after});
+      bench::PrintFigureRow("[kBF] Fig. 22", {.series = std::string("after, ") + name,
+                                              .x = static_cast<double>(setting),
+                                              .ours = result.imbalance_after});
       improvements.push_back(Improvement(result));
     }
     std::sort(improvements.begin(), improvements.end());
     for (size_t rank = 0; rank < improvements.size(); ++rank) {
       bench::PrintFigureRow(
-          "000 Fig. 23",
+          "[kBF] Fig. 23",
           {.series = name, .x = static_cast<double>(rank + 1), .ours = improvements[rank]});
     }
   }
@@ -132,15 +133,15 @@ void Means(const char* loads_name, std::vector<double> (*make)(std::mt19937_64*)
     const double n = settings;
     const double mean = sum / n;
     const std::string series = std::string(name) + ", " + loads_name;
-    bench::PrintFigureRow("000 Fig. 23, mean",
+    bench::PrintFigureRow("[kBF] Fig. 23, mean",
                           {.series = series,
                            .x = n,
                            .ours = mean,
                            .deviation = std::sqrt(std::max(0.0, squares / n - mean * mean) / n),
                            .paper = rule == kbf::BalanceRule::kPrinted ? paper : bench::kNone});
-    bench::PrintFigureRow("000 Fig. 21, exchanges",
+    bench::PrintFigureRow("[kBF] Fig. 21, exchanges",
                           {.series = series, .x = n, .ours = exchanges / n});
-    bench::PrintFigureRow("000 Fig. 23, settings without gain",
+    bench::PrintFigureRow("[kBF] Fig. 23, settings without gain",
                           {.series = series, .x = n, .ours = without_gain / n});
   }
 }
@@ -151,7 +152,7 @@ int main(int argc, char** argv) {
   const bool quick = bench::QuickRun(argc, argv);
   bench::PrintHead(
       argc, argv,
-      "000 Fig. 20-23: balance of 5 servers with 10 slabs each, Algorithm 8 as printed, "
+      "[kBF] Fig. 20-23: balance of 5 servers with 10 slabs each, Algorithm 8 as printed, "
       "best swap, swap or move",
       kSeed);
   bench::PrintFigureColumns();

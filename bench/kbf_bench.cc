@@ -3,13 +3,13 @@
 //
 // Claim:   batched queries of 50 M keys run at least 1.8 times as fast as single ones, and decoding
 // a pair of BCH encodings
-//          is at least 20 times as fast as the papers' scan of 3,000 encodings (000 §3.5).
+//          is at least 20 times as fast as the papers' scan of 3,000 encodings ([kBF] §3.5).
 // Runs:    about 4 minutes and 5 GB with 50 M keys; `kbf_bench 1` measures 1 M keys only, in 30 s.
 // Result:  bench/results/kbf_bench.tsv
 //
 // Keys are 128-bit words from a generator, not hashed strings, so rows show the filter alone.
-// Queries ask for stored keys in random order (hit) or for strangers (miss). `lines` are the cache
-// lines that one operation touches.
+// Queries ask for stored keys in random order (hit) or for absent keys (miss). `lines` are the
+// cache lines that one operation touches.
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -235,7 +235,7 @@ void BenchDecoding(const kbf::EncodingSet& set) {
       [&](uint64_t word) { return uint64_t{set.Decode2(static_cast<uint32_t>(word)).has_value()}; },
       1);
   std::printf(
-      "#\n# decoding one pair of encodings; the scan is decode2 of 000 section 3.5 over %u "
+      "#\n# decoding one pair of encodings; the scan is decode2 of [kBF] section 3.5 over %u "
       "encodings\n",
       kValues);
   std::printf("decoder\tns_per_pair\ttimes_the_scan\n");

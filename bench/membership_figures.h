@@ -1,4 +1,4 @@
-// What the figures of the MPCBF paper (003) share: the five structures that it compares, filled
+// What the figures of the MPCBF paper [MPCBF] share: the five structures that it compares, filled
 // with numbered keys, and what look-ups in them find and cost.
 #pragma once
 

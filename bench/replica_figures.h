@@ -1,5 +1,5 @@
-// What the figures of the replicas paper (002) share: a filter beside its replica, and how often
-// the replica is wrong.
+// What the figures of the replicas paper [Replicas] share: a filter beside its replica, and how
+// often the replica is wrong.
 #pragma once
 
 #include <cstdint>

@@ -10,9 +10,9 @@
 // starts; each value found is compared with the one that was stored, in its first eight bytes.
 // cpu_ns_per_op is the threads' own CPU time, which a busy machine disturbs less than the rate;
 // low and high are the extremes of the repeats. A hit share of less than 1 is the chain's false
-// negatives (of writes: what was stored); `foreign` is the share of strangers that were found,
-// `wrong` of hits with another value. The predictions next to them are Store::Errors() as it was
-// before.
+// negatives (of writes: what was stored); `false_positive` is the share of absent keys that were
+// found, `wrong` of hits with another value. The predictions next to them are Store::Errors() as it
+// was before.
 #include <time.h>
 
 #include <cstring>
@@ -52,7 +52,7 @@ uint64_t ValueNumber(uint64_t key) { return kbf::ScaleTo(kbf::Mix64(key ^ kSeed)
 
 struct World {
   std::vector<Key> keys = {};
-  std::vector<Key> strangers = {};
+  std::vector<Key> absent_keys = {};
   std::vector<uint32_t> order = {};  // of reads
   std::vector<std::string> values = {};
 
@@ -62,7 +62,7 @@ struct World {
 World MakeWorld(uint64_t keys) {
   World world;
   world.keys = MakeKeys("key:", keys);
-  world.strangers = MakeKeys("none", kReads);
+  world.absent_keys = MakeKeys("none", kReads);
   for (uint64_t i = 0; i < kReads; ++i) {
     world.order.push_back(static_cast<uint32_t>(kbf::ScaleTo(kbf::Mix64(i * 3 + 1), keys)));
   }
@@ -152,19 +152,19 @@ class StoreBench {
     Print(operation, "single", world_.keys.size(), {run}, demoted / run.seconds);
   }
 
-  void Get(const char* operation, bool strangers) {
+  void Get(const char* operation, bool absent_keys) {
     const auto key_at = [&](uint64_t i) {
-      return strangers ? world_.strangers[i].view() : world_.keys[world_.order[i]].view();
+      return absent_keys ? world_.absent_keys[i].view() : world_.keys[world_.order[i]].view();
     };
     const auto value_at = [&](uint64_t i) {
-      return strangers ? std::string_view(world_.values[0]) : world_.ValueOf(world_.order[i]);
+      return absent_keys ? std::string_view(world_.values[0]) : world_.ValueOf(world_.order[i]);
     };
-    Repeat(operation, "single", strangers, [&](uint64_t begin, uint64_t end) {
+    Repeat(operation, "single", absent_keys, [&](uint64_t begin, uint64_t end) {
       Tally tally;
       for (uint64_t i = begin; i < end; ++i) tally.Count(store_->Get(key_at(i), kNow), value_at(i));
       return tally;
     });
-    Repeat(operation, "batch32", strangers, [&](uint64_t begin, uint64_t end) {
+    Repeat(operation, "batch32", absent_keys, [&](uint64_t begin, uint64_t end) {
       Tally tally;
       std::array<std::string_view, kBatch> asked;
       std::array<kbf::Reading, kBatch> readings;
@@ -227,16 +227,16 @@ class StoreBench {
   }
 
  private:
-  void Repeat(const char* operation, const char* mode, bool strangers, auto&& work) {
+  void Repeat(const char* operation, const char* mode, bool absent_keys, auto&& work) {
     before_ = store_->Errors().predicted;
     (void)InThreads(threads_, kReads / 4, work);  // warms up
     std::vector<Run> runs;
     for (int i = 0; i < kRepeats; ++i) runs.push_back(InThreads(threads_, kReads, work));
-    Print(operation, mode, kReads, runs, 0, strangers);
+    Print(operation, mode, kReads, runs, 0, absent_keys);
   }
 
   void Print(const char* operation, const char* mode, uint64_t count, std::vector<Run> runs,
-             double demoted_per_second, bool strangers = false) {
+             double demoted_per_second, bool absent_keys = false) {
     std::sort(runs.begin(), runs.end(),
               [](const Run& a, const Run& b) { return a.cpu_seconds < b.cpu_seconds; });
     const Run& median = runs[runs.size() / 2];
@@ -247,9 +247,9 @@ class StoreBench {
         name_, operation, mode, threads_, static_cast<unsigned long long>(world_.keys.size()),
         operations / median.seconds, median.cpu_seconds / operations * 1e9,
         runs.front().cpu_seconds / operations * 1e9, runs.back().cpu_seconds / operations * 1e9,
-        strangers ? 0 : found, strangers ? 0 : 1 - before_.false_negative, strangers ? found : 0,
-        before_.false_positive,
-        strangers ? 0 : static_cast<double>(median.tally.wrong) / operations,
+        absent_keys ? 0 : found, absent_keys ? 0 : 1 - before_.false_negative,
+        absent_keys ? found : 0, before_.false_positive,
+        absent_keys ? 0 : static_cast<double>(median.tally.wrong) / operations,
         static_cast<double>(store_->Usage().total_bytes()) /
             static_cast<double>(world_.keys.size()),
         demoted_per_second);
@@ -303,7 +303,8 @@ int main(int argc, char** argv) {
   bench::PrintHead(argc, argv, "the store, in process: speed, bytes and errors", kSeed);
   std::printf(
       "store\toperation\tmode\tthreads\tkeys\tops_per_second\tcpu_ns_per_op\tcpu_ns_low\t"
-      "cpu_ns_high\thit_share\thit_share_predicted\tforeign\tforeign_predicted\twrong\t"
+      "cpu_ns_high\thit_share\thit_share_predicted\tfalse_positive\tfalse_positive_"
+      "predicted\twrong\t"
       "bytes_per_key\tdemoted_per_second\n");
   const World world = MakeWorld(static_cast<uint64_t>(millions) * 1000000);
   for (const unsigned threads : {1u, 2u}) {

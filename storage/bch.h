@@ -4,8 +4,7 @@
 //   TripleCode   e(x) = x | x³ << b | x⁵ << 2b   any six are: all XORs of up to three differ
 //
 // Symbols x are the non-zero elements of GF(2^b). A word is the XOR of the encodings in one cell,
-// and the cell's counter says how many there are, so decoding never has to guess the number of
-// entries.
+// and the cell's counter is their number, so decoding does not guess the number of entries.
 //
 // Promises:  Decode is exact: it finds the `count` different symbols of a word, or says that no
 //            such set exists. MayHold is exact too, but a random word passes it with chance
@@ -14,7 +13,7 @@
 //            freely.
 // Costs:     O(1): a pair costs one inversion and one quadratic; a triple a b×b elimination of
 //            single words.
-// Departs:   000 §3.2 finds encodings by greedy search and decodes by scanning all N of them
+// Departs:   [kBF] §3.2 finds encodings by greedy search and decodes by scanning all N of them
 //            (§3.5). BCH columns obey the same rule with 28 bits for 16,383 encodings, where the
 //            search finds 3,294 (bench/fig02_encodings.cc; the paper says 16,384 in 30 bits) and no
 //            scheme could have more than 23,169.

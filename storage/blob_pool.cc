@@ -108,7 +108,7 @@ void BlobPool::Release(Blob* blob) {
     bytes_.fetch_sub(AllocatedBytes(sizeof(Blob) + blob->bytes), std::memory_order_relaxed);
     count_.fetch_sub(1, std::memory_order_relaxed);
   }
-  // Nobody finds it any more; replies may still be sent from it.
+  // It can no longer be found; replies may still be sent from it.
   Detach(blob);
 }
 

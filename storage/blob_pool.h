@@ -1,8 +1,8 @@
-// BlobPool keeps each distinct value (bytes and client flags) of the process once, whatever number
-// of slabs use it. It knows nothing of codes or symbols: those are each slab's Dictionary.
+// BlobPool keeps each distinct value (bytes and client flags) once for all slabs of a store. Codes
+// and symbols are kept by each slab's Dictionary.
 //
 // Promises:  two owners of equal bytes and flags get the same Blob, provided that they hash with
-//            the same secret. A blob's bytes never change. It leaves the pool with its last owner;
+//            the same secret. A blob's bytes never change. It is removed with its last owner;
 //            replies that hold a reference keep its memory until they are sent.
 // Requires:  thread-safe. Lock order: slab -> shard of the pool; no shard's lock is held while
 //            another lock is taken. For one owner: Intern (Retain | kbf::Release)* Release. All

@@ -17,7 +17,7 @@ constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
 constexpr uint64_t RoundUp(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
 // A mapping that starts on a huge page, so that all but its tail can be huge; the slack around it
-// is given back.
+// is unmapped.
 std::byte* MapAligned(uint64_t bytes) {
   const uint64_t slack = bytes + kHugePageBytes;
   void* mapped = mmap(nullptr, slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -27,15 +27,14 @@ std::byte* MapAligned(uint64_t bytes) {
       (kHugePageBytes - reinterpret_cast<uintptr_t>(begin) % kHugePageBytes) % kHugePageBytes;
   if (skip > 0) munmap(begin, skip);
   munmap(begin + skip + bytes, slack - skip - bytes);
-  madvise(begin + skip, bytes, MADV_HUGEPAGE);  // a wish: without it the array is only slower
+  madvise(begin + skip, bytes, MADV_HUGEPAGE);  // a hint: without it the array is only slower
   return begin + skip;
 }
 
 }  // namespace
 
 std::optional<CellArray> CellArray::Allocate(uint64_t bytes) {
-  // Half the address space is more than any machine has, and keeps the roundings below from
-  // overflowing.
+  // Half the address space is more than any machine has, and cannot overflow when rounded up.
   if (bytes == 0 || bytes > uint64_t{1} << 46) return std::nullopt;
   if (bytes >= kMappedBytesMin) {
     bytes = RoundUp(bytes, kPageBytes);

@@ -1,9 +1,8 @@
-// CellArray is one zeroed, cache-line aligned allocation: the cells of a filter. Huge pages are
-// asked for where it is large, because scattered single-cell reads otherwise miss the TLB as often
-// as the cache.
+// CellArray is one zeroed, cache-line aligned allocation: the cells of a filter. Large ones request
+// huge pages, because scattered single-cell reads otherwise miss the TLB as often as the cache.
 //
 // Requires:  nothing; movable, not copyable.
-// Costs:     allocated_bytes(): the bytes asked for, rounded up to a cache line, or to whole pages
+// Costs:     allocated_bytes(): the bytes requested, rounded up to a cache line, or to whole pages
 //            from 1 MiB on.
 #pragma once
 
@@ -18,7 +17,7 @@ class CellArray {
  public:
   static constexpr size_t kMappedBytesMin = size_t{1} << 20;
 
-  // Nothing where the memory is not to be had.
+  // Nothing if there is no memory.
   static std::optional<CellArray> Allocate(uint64_t bytes);
 
   CellArray(CellArray&& other) noexcept

@@ -21,7 +21,7 @@ constexpr uint64_t kBlocksPerInsert = 4;
 constexpr double kColumnFillMax = 2.2;
 // Joined filters keep some room below their capacity.
 constexpr double kJoinFill = 0.95;
-// A filter that took no key for so long is done growing.
+// A filter that took no key for so long takes no more.
 constexpr uint32_t kSettleSeconds = 30;
 // A filter is worth opening once a part of its capacity, one in so many, waits for it.
 constexpr uint64_t kWaitingShare = 8;

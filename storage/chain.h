@@ -1,6 +1,6 @@
-// Chain is the approximate part of a slab: up to 64 filters of one size, a locator that tells which
-// of them may hold a key, and the rules by which keys come, go and expire. It keeps no keys and no
-// values; codes of the dictionary stand for those.
+// Chain is the approximate part of a slab: up to 64 filters, a locator that names those which may
+// hold a key, and the rules by which keys are inserted, removed and expire. It keeps no keys and no
+// values, but codes of the dictionary.
 //
 // Promises:  a key that was Inserted is found until it is Removed, its filter is dropped, or its
 //            deadline passes, but for the errors of PredictErrors. After Remove it is never found
@@ -81,9 +81,8 @@ class Chain {
   // Whether enough of them wait, and the bytes of cells that such a filter would take.
   bool IsWanted(uint32_t expires, uint32_t now) const;
   uint64_t WantedBytes(uint32_t expires, uint32_t now) const;
-  // Opens a filter with the deadline that `expires` asks for: of full size for keys that never
-  // expire; for a deadline, as large as the keys that wait for it ask for. False: all columns are
-  // taken, or no memory.
+  // Opens a filter with the deadline for `expires`: of full size for keys that never expire, else
+  // for twice the keys that wait for this deadline. False: all columns are taken, or no memory.
   bool AddFilter(uint32_t expires, uint32_t now);
 
   bool DropOldest();
@@ -101,7 +100,7 @@ class Chain {
 
   uint64_t filter_bytes() const { return maker_.filter_bytes(); }
   uint64_t num_filters() const;
-  uint64_t num_keys() const;  // entries, hidden ones included
+  uint64_t num_keys() const;  // entries, those with a tombstone included
   uint64_t num_tombstones() const;
   uint64_t memory_bytes() const { return cells_bytes_ + sets_bytes_ + locator_bytes(); }
   uint64_t cells_bytes() const { return cells_bytes_; }
@@ -111,7 +110,7 @@ class Chain {
   // Error rates of a lookup in the whole chain, predicted from each filter's load and the
   // locator's.
   ErrorRates PredictedErrors() const;
-  // Expected filters asked in vain per lookup.
+  // Expected number of filters queried in vain per lookup.
   double PredictedFalseCandidates() const;
 
   static uint32_t DeadlineFor(uint32_t expires, uint32_t now);
@@ -158,7 +157,7 @@ class Chain {
   std::optional<unsigned> FreeColumn();
   uint64_t WaitingFor(uint32_t deadline) const;
   unsigned WantedFolds(uint32_t expires, uint32_t now) const;
-  // Done growing: compaction may have it.
+  // It takes no more keys: it may be joined or compressed.
   bool IsSettled(const Column& column, uint32_t now) const;
   Column* OpenColumn(uint32_t expires, uint32_t now);
   void Hide(Column* column, const KeyHash& key);

@@ -12,9 +12,9 @@ namespace {
 
 constexpr uint64_t kIndexCapacityMin = 256;
 // Entries per cell. With the default layout 5e-4 of the values are not decodable (the papers' λ =
-// ln 2: 3e-5, for 44 % more memory); they cost a search once and a place in `hidden_`.
+// ln 2: 3e-5, for 44 % more memory); they cost a search once and a place in `undecodable_ids_`.
 constexpr double kIndexLoad = 1;
-constexpr size_t kHiddenMax = 64;
+constexpr size_t kUndecodableIdsMax = 64;
 
 // A value's block is looked at every so many of its uses: enough to know a share within 1/8, and
 // rare enough to cost nothing.
@@ -57,9 +57,9 @@ Dictionary::Dictionary(const DictionaryConfig& config, const HashSecret& secret,
     [[maybe_unused]] const auto block = id_blocks_.Allocate(id, config.layout.check_bits);
     assert(block && block->first == (id + 1) << config.layout.check_bits);
   }
-  hidden_.reserve(kHiddenMax);
+  undecodable_ids_.reserve(kUndecodableIdsMax);
   fixed_bytes_ = sizeof(*this) + id_blocks_.memory_bytes() + blocks_.memory_bytes() +
-                 codes_in_use_.memory_bytes() + hidden_.capacity() * sizeof(uint32_t) +
+                 codes_in_use_.memory_bytes() + undecodable_ids_.capacity() * sizeof(uint32_t) +
                  sketch_.memory_bytes();
   if (!RebuildIndex(std::min<uint64_t>(kIndexCapacityMin, codes_max()))) throw std::bad_alloc();
 }
@@ -116,9 +116,9 @@ uint32_t Dictionary::FindId(std::string_view bytes, uint32_t flags, uint64_t has
   if (result.outcome == Outcome::kFound && Matches(result.value, bytes, flags, hash)) {
     return result.value;
   }
-  // A stored key is found or undecodable. Anything else is a stranger.
+  // A stored key is found or undecodable; this value is not stored.
   if (result.outcome != Outcome::kUndecodable) return kNone;
-  for (const uint32_t id : hidden_) {
+  for (const uint32_t id : undecodable_ids_) {
     if (Matches(id, bytes, flags, hash)) return id;
   }
   *scanned = true;
@@ -149,7 +149,7 @@ bool Dictionary::RebuildIndex(uint64_t capacity) {
     }
   }
   index_.emplace(std::move(*outcome.filter));
-  hidden_.clear();
+  undecodable_ids_.clear();
   return true;
 }
 
@@ -165,10 +165,10 @@ std::optional<Dictionary::Code> Dictionary::Admit(std::string_view bytes, uint32
   uint32_t id = FindId(bytes, flags, hash, &scanned);
   if (scanned) {
     ++counters_.index_scans;
-    if (id != kNone && hidden_.size() < kHiddenMax) hidden_.push_back(id);
+    if (id != kNone && undecodable_ids_.size() < kUndecodableIdsMax) undecodable_ids_.push_back(id);
   }
   if (id == kNone) {
-    if (IsEarned(hash, bytes.size())) id = AddValue(bytes, flags, hash);
+    if (ShouldAdmit(hash, bytes.size())) id = AddValue(bytes, flags, hash);
     if (id == kNone) {
       ++counters_.refused;
       return std::nullopt;
@@ -182,15 +182,15 @@ std::optional<Dictionary::Code> Dictionary::Admit(std::string_view bytes, uint32
   return Code{value.current, BlockOf(value.current)};
 }
 
-bool Dictionary::IsEarned(uint64_t hash, size_t bytes) {
-  if (num_values_ < num_units_ / kFirstSightShare && blocks_.free_units() > num_units_ / 2 &&
-      bytes <= kFirstSightBytesMax) {
+bool Dictionary::ShouldAdmit(uint64_t hash, size_t bytes) {
+  if (num_values_ < num_units_ / kFirstOccurrenceShare && blocks_.free_units() > num_units_ / 2 &&
+      bytes <= kFirstOccurrenceBytesMax) {
     return true;
   }
-  const auto sightings = static_cast<uint32_t>(
-      std::min<size_t>(kSightingsMin + bytes / kBytesPerSighting, FrequencySketch::kCountMax));
-  // Sightings count while there is no room, too: the value is first in line when there is.
-  return sketch_.Increment(hash) >= sightings && blocks_.free_units() > 0;
+  const auto occurrences = static_cast<uint32_t>(
+      std::min<size_t>(kMinOccurrences + bytes / kBytesPerOccurrence, FrequencySketch::kCountMax));
+  // Occurrences are counted while there is no room, too, for the time when there is.
+  return sketch_.Increment(hash) >= occurrences && blocks_.free_units() > 0;
 }
 
 // Room for one more value in index and tables. False: there is no memory.
@@ -240,7 +240,7 @@ void Dictionary::DropValue(uint32_t id) {
   [[maybe_unused]] const KbfStatus status =
       index_->DeleteSymbol(IndexKey(value.hash), IndexSymbol(id));
   assert(status == KbfStatus::kOk);
-  std::erase(hidden_, id);
+  std::erase(undecodable_ids_, id);
   pool_.Release(value.blob);
   uses_ -= value.uses;
   value = Value{};
@@ -289,7 +289,7 @@ void Dictionary::FreeCode(uint32_t code) {
 }
 
 // Units that a value's share is worth. Like ShareBlocks, one unit per value comes first (an eighth
-// more for old codes) and the rest is shared out, but never less than a quarter: else a crowd of
+// more for old codes) and the rest is shared out, but never less than a quarter: else many
 // rare values would leave the frequent ones with a unit each. When few units are free, room is kept
 // for values to come, so that large blocks give way before any is refused.
 double Dictionary::WantedUnits(const Value& value) const {

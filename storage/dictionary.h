@@ -1,14 +1,16 @@
 // Dictionary maps each distinct value of one slab to codes and back. A value is bytes and client
 // flags; a code is a block of symbols that the slab's filters store for it (symbol_blocks.h). It
-// decides which values deserve symbols, and how many.
+// decides which values get symbols, and how many.
+//
+// Its index from values to ids is itself a key-value Bloom filter, called secondary kBF, s-kBF.
 //
 // A value has one current code, which new entries use, and perhaps older ones of other sizes, which
 // stay readable until no filter can hold them.
 //
 // Promises:  never approximate: a code's value is the value it was given for, and no value has two
-//            ids at once. The secondary kBF answers wrongly or not at all now and then; an answer
-//            is compared with the stored bytes, "undecodable" is followed by a search through all
-//            values, and "absent" is never wrong for a stored key (kbf.h).
+//            ids at once. An answer of the s-kBF is compared with the stored bytes, "undecodable"
+//            is followed by a search through all values, and "absent" is never wrong for a stored
+//            key (kbf.h).
 // Requires:  one thread at a time (the slab's lock; the pool's shard locks come after it). Slabs
 //            that are to share blobs have the same secret. The pool outlives the dictionary.
 //            (Admit, then CodeSet::Add of the code if an entry was made)* Recycle: no admitted code
@@ -20,10 +22,11 @@
 //            are halved at most every 32 Admits per unit (a walk over n). All n are searched in
 //            3e-6 of the look-ups of unknown values (measured), and once for each of the 5e-4 of
 //            the values that the s-kBF does not decode when full. Recycle: see there.
-// Departs:   from 000 §3.3, where an encoding is for ever and any value gets one. Ours are earned
-//            (see Admit), resized with the value's share and recycled. The key of the s-kBF is 64
-//            bits of the value's hash, stretched: 8 bytes saved per value and slab; equal hashes
-//            end in the search above.
+// Departs:   from [kBF] §3.3, where any value gets an encoding and keeps it. Here a value must
+// occur
+//            often enough (see Admit), its block is resized with its share, and codes are recycled.
+//            The key of the s-kBF is made of 64 bits of the value's hash, which saves 8 bytes per
+//            value and slab; two values with equal hashes end in the search above.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +45,9 @@
 
 namespace kbf {
 
-// Which codes were ever put in a filter: one bit per code that can exist (512 bytes with the
-// default layout). Counts would drift under a filter's errors; this only grows until the filter
-// goes.
+// The codes that were ever put in a filter: one bit per possible code (512 bytes with the default
+// layout). Counts would drift with the filter's errors; this set only grows until the filter is
+// dropped.
 class CodeSet {
  public:
   explicit CodeSet(uint32_t codes_max) : words_((size_t{codes_max} + 63) / 64) {}
@@ -68,13 +71,14 @@ struct DictionaryConfig {
 
 class Dictionary {
  public:
-  // Admission once symbols are scarce: sightings asked for, and one more for every so many bytes of
-  // the value.
-  static constexpr uint32_t kSightingsMin = 2;
-  static constexpr uint32_t kBytesPerSighting = 4096;
-  // Values that come in without proof: one per so many units, if they are short.
-  static constexpr uint32_t kFirstSightShare = 8;
-  static constexpr size_t kFirstSightBytesMax = 1024;
+  // Occurrences that a value needs for a code once symbols are scarce, and one more for every so
+  // many of its bytes.
+  static constexpr uint32_t kMinOccurrences = 2;
+  static constexpr uint32_t kBytesPerOccurrence = 4096;
+  // Short values get a code at their first occurrence while there are fewer than one per so many
+  // units.
+  static constexpr uint32_t kFirstOccurrenceShare = 8;
+  static constexpr size_t kFirstOccurrenceBytesMax = 1024;
   static constexpr size_t kSketchBytes = 16 << 10;
   // Smallest blocks in all: 2^26. Bounds every table here.
   static constexpr unsigned kUnitBitsMax = 26;
@@ -92,13 +96,13 @@ class Dictionary {
     SymbolBlock block;
   };
   // The current code of this value, which is counted as one use. A value without one gets it
-  // - while there are few values, more than half of all units are free, and if it is short: at
-  // first sight;
-  // - then, while any is free: when the sketch has seen it, this time included, as often as
-  //   kSightingsMin + bytes / kBytesPerSighting says, at most FrequencySketch::kCountMax times.
-  // Nothing: not now, or too long.
+  // - at its first occurrence, if it is short, there are few values and more than half of all units
+  //   are free;
+  // - else, while any unit is free: when the sketch counts kMinOccurrences + bytes /
+  //   kBytesPerOccurrence occurrences of it, at most FrequencySketch::kCountMax.
+  // Nothing: not yet, or it is too long.
   [[nodiscard]] std::optional<Code> Admit(std::string_view bytes, uint32_t flags);
-  // Has a code already. No side effects.
+  // True if the value has a code already. No side effects.
   bool Knows(std::string_view bytes, uint32_t flags) const;
 
   // For Kbf::Query: the value of a block is its code's number.
@@ -108,9 +112,9 @@ class Dictionary {
   bool SameValue(uint32_t code_a, uint32_t code_b) const;
 
   CodeSet NewCodeSet() const { return CodeSet(codes_max()); }
-  // Frees every code that is in none of these sets; a value without codes is forgotten. A value
+  // Frees every code that is in none of these sets; a value without codes is removed. A value
   // whose current code goes while another one stays uses that again. Reads codes_max / 64 words per
-  // set (1 µs for 6 sets); then 0.15 µs per value that is forgotten, and one walk over all codes if
+  // set (1 µs for 6 sets); then 0.15 µs per value that is removed, and one walk over all codes if
   // a value lost its current one.
   // REQUIRES: every code that Admit gave and a filter, or the caller, still uses is in one of them
   void Recycle(std::span<const CodeSet* const> in_use);
@@ -152,7 +156,7 @@ class Dictionary {
   bool Matches(uint32_t id, std::string_view bytes, uint32_t flags, uint64_t hash) const;
 
   uint32_t FindId(std::string_view bytes, uint32_t flags, uint64_t hash, bool* scanned) const;
-  bool IsEarned(uint64_t hash, size_t bytes);
+  bool ShouldAdmit(uint64_t hash, size_t bytes);
   uint32_t AddValue(std::string_view bytes, uint32_t flags, uint64_t hash);
   bool MakeRoom();
   bool RebuildIndex(uint64_t capacity);
@@ -181,9 +185,10 @@ class Dictionary {
   uint32_t free_code_ = kNone;
   uint32_t num_values_ = 0;
   uint32_t num_codes_ = 0;
-  uint64_t uses_ = 0;             // of all values
-  std::optional<Kbf> index_;      // s-kBF: value -> id; always there after construction
-  std::vector<uint32_t> hidden_;  // ids that the s-kBF was found not to decode; at most kHiddenMax
+  uint64_t uses_ = 0;         // of all values
+  std::optional<Kbf> index_;  // s-kBF: value -> id; always there after construction
+  // Ids that the s-kBF could not decode; at most kUndecodableIdsMax.
+  std::vector<uint32_t> undecodable_ids_;
   FrequencySketch sketch_;
   DictionaryCounters counters_;
 };

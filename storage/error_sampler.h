@@ -1,10 +1,10 @@
-// ErrorSampler measures a chain's errors while it runs: it remembers a small random
-// sample of the keys that went into the chain, by hash, and what they should hold; asked again
-// later, they show false negatives and wrong values. Random hashes that no key has show false
-// positives.
+// ErrorSampler measures a chain's errors while it runs. It remembers a small random sample of the
+// keys that were inserted, by hash, and what they should hold; probes for them show false negatives
+// and wrong values. Probes for random hashes that no key has show false positives.
 //
-// Promises:  unbiased: whether a key is sampled depends on its hash alone. A key that left the
-//            chain is no error.
+// Promises:  unbiased: whether a key is sampled depends on its hash alone. A key that was removed
+// from
+//            the chain is not an error.
 // Costs:     32 bytes per sample, at most kSamplesMax; Add and Remove are a bit test for keys that
 //            are not sampled.
 #pragma once
@@ -54,7 +54,7 @@ class ErrorSampler {
   size_t size() const { return samples_.size(); }
   uint64_t memory_bytes() const { return samples_.capacity() * sizeof(Sample); }
 
-  // The next sample in turn; null where there is none. Forget it with Remove if its filter is gone.
+  // The next sample in turn; null where there is none. Remove it if its filter is gone.
   const Sample* Next() {
     if (samples_.empty()) return nullptr;
     turn_ = (turn_ + 1) % samples_.size();

@@ -15,10 +15,6 @@ class KbfFilter final : public Filter {
     return kbf_.Query(key, blocks);
   }
   void Insert(const KeyHash& key, uint32_t symbol) override { kbf_.Insert(key, symbol); }
-  KbfStatus Update(const KeyHash& key, const SymbolBlocks& blocks,
-                   const SymbolBlock& block) override {
-    return kbf_.Update(key, blocks, block, kbf_.strong_evidence_bits());
-  }
   KbfStatus Delete(const KeyHash& key, const SymbolBlocks& blocks) override {
     const QueryResult found = kbf_.Query(key, blocks);
     if (found.outcome == Outcome::kAbsent) return KbfStatus::kAbsent;
@@ -32,7 +28,7 @@ class KbfFilter final : public Filter {
   KbfStatus Compress() override { return kbf_.Compress(); }
 
   bool IsStrong(const QueryResult& result) const override {
-    // Never more than kStrongEvidenceBits is asked for; the exact figure costs six logarithms.
+    // The exact requirement costs six logarithms and is never more than kStrongEvidenceBits.
     return result.evidence_bits >= static_cast<float>(kStrongEvidenceBits) ||
            result.evidence_bits >= static_cast<float>(kbf_.strong_evidence_bits());
   }

@@ -1,5 +1,6 @@
-// Filter is what a chain is made of: the papers' seven operations (000 §3.1) and nothing else, so
-// that another engine can stand behind the same chain. CREATE is the FilterMaker.
+// Filter is what a chain is made of: the operations of [kBF] §3.1 that a chain needs, so that
+// another engine can be used by the same chain. CREATE is FilterMaker::Make; UPDATE is DELETE and
+// INSERT, because the new value goes to another filter.
 //
 // Requires:  all filters of a chain come from one maker; one writer, or any number of readers (the
 //            slab's lock).
@@ -25,9 +26,7 @@ class Filter {
   virtual void Prefetch(const KeyHash& key) const = 0;
   virtual QueryResult Query(const KeyHash& key, const SymbolBlocks& blocks) const = 0;
   virtual void Insert(const KeyHash& key, uint32_t symbol) = 0;
-  // Change cells on strong evidence only, and say so where it is lacking.
-  virtual KbfStatus Update(const KeyHash& key, const SymbolBlocks& blocks,
-                           const SymbolBlock& block) = 0;
+  // Changes cells on strong evidence only; kWeakEvidence where there is less.
   virtual KbfStatus Delete(const KeyHash& key, const SymbolBlocks& blocks) = 0;
   // kUnlike unless `other` has the same size.
   virtual KbfStatus Join(const Filter& other) = 0;

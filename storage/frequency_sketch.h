@@ -1,20 +1,21 @@
-// FrequencySketch guesses how often something was seen lately, in fixed memory: a count-min sketch
-// of 4-bit counters that are halved from time to time. It stores no keys and forgets on purpose.
+// FrequencySketch estimates how often something occurred lately, in fixed memory: a count-min
+// sketch of 4-bit counters that are halved from time to time. It stores no keys.
 //
 //   a cache line:  | row 0: 32 counters | row 1 | row 2 | row 3 |
 //
 // A key has one counter in each row of its line; the least of the four is the answer.
 //
-// Promises:  never less than the true count since the last halving, up to kCountMax. More, where
-//            strangers share all four counters: in a flood of keys that are all new, one is taken
-//            for an old one with chance 1.1e-3 (16 KB, measured: tests/storage/dictionary_test.cc).
+// Promises:  an estimate is never less than the true count since the last halving, up to kCountMax.
+//            It is more where other things share all four counters: in a stream of things that
+//            occur once, the estimate of a new one is 2 or more with chance 1.1e-3 (16 KB,
+//            measured: tests/storage/dictionary_test.cc).
 // Requires:  one thread at a time; hashes that are uniform in all 64 bits.
 // Costs:     the bytes given, allocated at construction; one cache line per call; a halving touches
-//            all lines, every bytes / 8 increments. So a key is remembered for that many increments
-//            at most after a single sighting.
-// Departs:   from TinyLFU, which ages after ten increments per counter: there a flood of things
-//            seen once soon looks frequent. One increment to four counters of a row keeps the
-//            chance above small at the price of a short memory.
+//            all lines, every bytes / 8 increments. So a single occurrence is forgotten after that
+//            many increments at most.
+// Departs:   from TinyLFU, which halves after ten increments per counter: there many things that
+//            occur once soon look frequent. Halving after one increment per four counters of a row
+//            keeps the chance above small; the price is that counts are forgotten sooner.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +37,8 @@ class FrequencySketch {
 
   size_t memory_bytes() const { return lines_.capacity() * sizeof(Line); }
 
-  // Counts one sighting; the new estimate. Conservative update: only the least counters grow.
+  // Counts one occurrence and returns the new estimate. Conservative update: only the least
+  // counters grow.
   uint32_t Increment(uint64_t hash) {
     if (++increments_ > lines_.size() * kCountersPerRow / 4) Halve();
     const uint64_t word = Mix64(hash);

@@ -164,7 +164,7 @@ Item* Front::Link(ItemPtr&& made, const KeyHash& hash) {
 
 void Front::Unlink(Item* item, const KeyHash& hash) {
   Bucket& bucket = At(BucketOf(Stream(hash, kFrontStream)));
-  // The marks of the others, and who points to the item.
+  // The marks of the other items, and the item before this one.
   uint64_t marks = 0;
   Item* before = nullptr;
   [[maybe_unused]] bool found = false;

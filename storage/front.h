@@ -1,6 +1,6 @@
 // Front is an exact hash table of items: full key, value, client flags, expiry, CAS number and
-// metadata. It is memory and order only: what an item means, when it has expired and where it goes
-// when it leaves is its owner's business.
+// metadata. It keeps memory and order; its owner decides when an item has expired and where it goes
+// when it is removed.
 //
 // Promises:  never approximate: keys are compared byte by byte, so two keys with one 128-bit hash
 //            are two items. No call rehashes the table: Link() splits at most one bucket, Unlink()
@@ -8,9 +8,9 @@
 //            VisitBuckets() shows every item that stays linked at least once a pass, also while the
 //            table grows and shrinks between calls.
 // Requires:  the owner's lock around every call and every accessor of Item. Only references are
-//            shared with other threads: who holds a SharedRef may read, without the lock, the value
-//            bytes it found under the lock. Items live `Create [Link Unlink]`. The secret
-//            outlives the table. Pointers fit 48 bits.
+//            shared with other threads: the holder of a SharedRef may read, without the lock, the
+//            value bytes that it found under the lock. Items live `Create [Link Unlink]`. The
+//            secret outlives the table. Pointers fit 48 bits.
 // Costs:     25 bytes per item besides key and value, 8 more where CAS numbers are kept, 0, 1, 2 or
 //            4 for client flags, and 4.7 for the index at its usual load of 1.7: 37.7 with CAS
 //            (memcached: 48-56). By formula, a hit reads about 1 + load/2 = 1.85 items, and 9 in
@@ -58,7 +58,7 @@ class Item {
 
   std::string_view key() const { return {bytes() + KeyOffset(), key_bytes()}; }
   std::string_view value() const { return {bytes() + ValueOffset(), value_bytes()}; }
-  // To be written before Link(), and afterwards only while nobody else has a reference: see
+  // To be written before Link(), and afterwards only while there is no other reference: see
   // shared().
   char* value_data() { return reinterpret_cast<char*>(this) + ValueOffset(); }
   bool shared() const { return header_.refs.load(std::memory_order_acquire) > 1; }
@@ -84,13 +84,13 @@ class Item {
   void set_fetched(bool on) { SetBits(kFetched, 1, on); }
   bool stale() const { return Bits(kStale, 1) != 0; }
   void set_stale(bool on) { SetBits(kStale, 1, on); }
-  // The win token was already sent.
+  // A client was already told to recache.
   bool win() const { return Bits(kWin, 1) != 0; }
   void set_win(bool on) { SetBits(kWin, 1, on); }
-  // The chain behind holds nothing of this key.
+  // The chain holds nothing of this key, or nothing older than this item.
   bool clean() const { return Bits(kClean, 1) != 0; }
   void set_clean(bool on) { SetBits(kClean, 1, on); }
-  // The value was looked at and has no id: do not look again this round.
+  // The value was looked at and has no code: it is not looked at again this round.
   bool unique() const { return Bits(kUnique, 1) != 0; }
   void set_unique(bool on) { SetBits(kUnique, 1, on); }
   // It was counted among those that wait for a filter.
@@ -187,13 +187,13 @@ class Front {
 
   // A hit.
   static void Touch(Item* item, uint32_t now);
-  // The hand of a CLOCK. Examines up to examine_max items: lowers the age of those that have one,
-  // returns the first that has none and stands behind it. Null if none of them was cold, or after 2
-  // * examine_max buckets. The item stays linked.
+  // The hand of a CLOCK. Examines up to examine_max items, lowers the age of those above 0 and
+  // returns the first with age 0; the next call goes on after it. Null if none of them was cold, or
+  // after 2 * examine_max buckets. The item stays linked.
   Item* NextCold(unsigned examine_max);
 
-  // Sets all items aside at once, whatever their number: nothing finds them any more, and their
-  // memory is freed by FreeRetired. False: no memory for an empty table, nothing was changed.
+  // Sets all items aside in constant time: they are no longer found, and FreeRetired frees their
+  // memory. False: no memory for an empty table, nothing was changed.
   [[nodiscard]] bool Retire();
   // Frees the items of up to `buckets` buckets of retired tables; returns how many items.
   uint64_t FreeRetired(uint64_t buckets);
@@ -226,8 +226,8 @@ class Front {
   //   +----------------------+------------+
   //   | first item           | marks:16   |
   //   +----------------------+------------+
-  // Each item of the bucket sets one of 16 marks, chosen by four bits of its hash: a filter that
-  // spares reading any item for 9 in 10 keys that are not here.
+  // Each item of the bucket sets one of 16 marks, chosen by four bits of its hash. For 9 in 10
+  // absent keys the mark is not set, and no item is read.
   struct Bucket {
     uint64_t word = 0;
 
@@ -289,7 +289,7 @@ class Front {
   uint64_t count_ = 0;
   uint64_t item_bytes_ = 0;
   std::vector<Retired> retired_;
-  bool visiting_ = false;  // no merges under the feet of VisitBuckets()
+  bool visiting_ = false;  // VisitBuckets() is running: no merges
 
   uint64_t hand_ =
       0;  // items before this position have kRound == round_, items behind its bucket have not

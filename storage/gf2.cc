@@ -9,7 +9,7 @@ namespace kbf {
 
 namespace {
 
-// One instance per b, built by whoever asks first.
+// One instance per b, built on first use.
 template <class Tables>
 const Tables& Shared(unsigned bits, std::unique_ptr<const Tables> (*make)(unsigned)) {
   static std::array<std::once_flag, kFieldBitsMax + 1> built;
@@ -63,7 +63,7 @@ TableField TableField::Get(unsigned bits) {
 }
 
 uint64_t PortableClmul::Multiply(uint32_t a, uint32_t b) {
-  // Ordinary multiplication of numbers whose bits stand four apart: at most eight ones meet in a
+  // Ordinary multiplication of numbers that use every fourth bit: at most eight ones add up in a
   // column, so carries stop before the next used bit. Sixteen products cover all pairs of residues;
   // the masks drop the carries.
   static constexpr uint64_t kEveryFourth = 0x1111111111111111u;

@@ -43,7 +43,7 @@ constexpr uint32_t FieldPolynomialLow(unsigned bits) {
 
 class TableField {
  public:
-  // A handle to tables that are built on first use and live for ever. REQUIRES: 6 <= bits <= 16
+  // A handle to tables that are built on first use and never freed. REQUIRES: 6 <= bits <= 16
   static TableField Get(unsigned bits);
 
   unsigned bits() const { return bits_; }
@@ -146,7 +146,7 @@ class WideField {
   uint32_t Double(uint32_t a) const {
     const uint32_t shifted = a << 1;
     return (shifted & mask()) ^
-           (low() & -(shifted >> bits()));  // no branch: nobody could predict it
+           (low() & -(shifted >> bits()));  // no branch: it could not be predicted
   }
   // REQUIRES: a != 0
   uint32_t Inverse(uint32_t a) const {
@@ -166,7 +166,8 @@ class WideField {
  private:
   uint32_t low() const { return tables_->low; }
   static uint32_t Apply(const LinearMap& map, uint32_t a) {
-    return map.Apply < kBits != 0 ? (kBits + 7) / 8 : 4 > (a);
+    constexpr unsigned kBytes = kBits != 0 ? (kBits + 7) / 8 : 4;
+    return map.Apply<kBytes>(a);
   }
   uint32_t mask() const { return kBits != 0 ? (1u << kBits) - 1 : tables_->mask; }
 

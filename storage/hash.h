@@ -7,7 +7,8 @@
 //            (tests/storage/hash_test.cc measures that).
 // Requires:  nothing; all functions are pure and thread-safe.
 // Costs:     one XXH3-128 pass over the key; a stream is three multiplications.
-// Departs:   the papers ask for k independent hash functions (000 §3.4). We hash once and remix (lo
+// Departs:   the papers ask for k independent hash functions ([kBF] §3.4). We hash once and remix
+// (lo
 //            + i*hi) per stream: plain double hashing, without the remix, multiplied the false
 //            positives of small filters by four.
 //
@@ -37,7 +38,7 @@ inline constexpr unsigned kCheckStream = 16;
 inline constexpr unsigned kLocatorStream = 17;
 inline constexpr unsigned kSlabStream = 18;
 
-// The secret of XXH3. A seed would not do: published key pairs collide for one seed in 1,422
+// The secret of XXH3. A seed is not enough: published key pairs collide for one seed in 1,422
 // (xxHash issue 1127).
 class HashSecret {
  public:
@@ -51,7 +52,7 @@ class HashSecret {
   explicit HashSecret(const std::array<std::byte, kBytes>& bytes) : bytes_(bytes) {}
 
   const std::array<std::byte, kBytes>& bytes() const { return bytes_; }
-  // Names the secret without giving it away; filters compare it before they JOIN.
+  // Identifies the secret without revealing it; filters compare it before they JOIN.
   uint64_t Id() const;
 
  private:

@@ -1,5 +1,5 @@
-// HashSet is a small set of key hashes, for tombstones: keys that a filter seems to hold and must
-// not answer for.
+// HashSet is a small set of key hashes, for tombstones: keys that a filter may still answer for
+// although they were removed.
 //
 // Promises:  exact, but for two keys with the same 128-bit hash.
 // Costs:     16 bytes per slot, at most half of them full; empty sets take nothing.
@@ -23,14 +23,14 @@ class HashSet {
 
   // Throws std::bad_alloc; then nothing has changed.
   void Add(const KeyHash& hash) {
-    if (IsEmpty(hash)) return;  // the mark of a free slot: one hash in 2^128
+    if (IsEmpty(hash)) return;  // it marks a free slot: one hash in 2^128
     if (slots_.size() < 2 * (size_ + 1)) Grow();
     KeyHash& slot = slots_[SlotOf(hash)];
     size_ += IsEmpty(slot);
     slot = hash;
   }
 
-  // Calls `drop(hash)` for each member and removes those for which it says true. Throws
+  // Calls `drop(hash)` for each member and removes those for which it returns true. Throws
   // std::bad_alloc before anything is changed.
   template <class Drop>
   void RemoveIf(Drop drop) {

@@ -45,12 +45,12 @@ Kbf::CreateOutcome Kbf::Create(const KbfConfig& config) {
   KbfGeometry geometry;
   geometry.num_hashes = layout.num_hashes;
   geometry.num_lines = layout.num_lines;
-  geometry.cells_per_unit = CellsPerUnit(layout);
+  geometry.cells_per_group = CellsPerGroup(layout);
   geometry.folds = config.folds;
-  const double units = static_cast<double>(config.capacity) * layout.num_hashes / config.load /
-                       (layout.num_lines * geometry.cells_per_unit);
-  geometry.base_units = std::max<uint64_t>(
-      1, static_cast<uint64_t>(std::ceil(std::ldexp(units, -int(config.folds)))));
+  const double groups = static_cast<double>(config.capacity) * layout.num_hashes / config.load /
+                        (layout.num_lines * geometry.cells_per_group);
+  geometry.base_groups = std::max<uint64_t>(
+      1, static_cast<uint64_t>(std::ceil(std::ldexp(groups, -int(config.folds)))));
   auto cells = CellArray::Allocate(geometry.NumCells() * CellBytes(layout.kind));
   if (!cells) {
     return {std::nullopt, "no memory for " + std::to_string(geometry.NumCells()) + " cells"};
@@ -67,11 +67,11 @@ Kbf::Kbf(const KbfConfig& config, const KbfGeometry& geometry, CellArray cells)
       cells_(std::move(cells)) {}
 
 ErrorRates Kbf::PredictedErrors(double match) const {
-  return size_ == 0 ? ErrorRates{} : PredictErrors(layout_, load(), match, RowUnits());
+  return size_ == 0 ? ErrorRates{} : PredictErrors(layout_, load(), match, RowGroups());
 }
 
 double Kbf::strong_evidence_bits() const {
-  return StrongEvidenceBits(layout_, LoadOfOne(), RowUnits());
+  return StrongEvidenceBits(layout_, LoadOfOne(), RowGroups());
 }
 
 // λ, but at least one entry: an empty filter finds nothing anyway.
@@ -89,7 +89,7 @@ KbfView Kbf::View() const {
           geometry_,
           layout_.symbol_bits,
           static_cast<float>(-std::log2(lambda)),
-          static_cast<float>(AgreeBits(layout_, lambda, RowUnits())),
+          static_cast<float>(AgreeBits(layout_, lambda, RowGroups())),
           static_cast<float>(SameLineBits(layout_))};
 }
 
@@ -157,7 +157,7 @@ KbfStatus Kbf::Replace(const KeyHash& key, uint32_t old_symbol,
     }
     for (const uint64_t position : mine) {
       const unsigned count = Format::Count(cells[position]);
-      if (count == kCounterMax) continue;  // stuck: nobody knows any more what it holds
+      if (count == kCounterMax) continue;  // stuck: its entries are unknown
       cells[position] = Format::Make(count - (new_symbol ? 0 : 1),
                                      Format::Word(cells[position]) ^ removed ^ added);
     }
@@ -202,7 +202,7 @@ KbfStatus Kbf::Update(const KeyHash& key, const SymbolBlocks& blocks, const Symb
 KbfStatus Kbf::Join(const Kbf& other) {
   if (layout_ != other.layout_ || secret_id_ != other.secret_id_ ||
       geometry_.folds != other.geometry_.folds ||
-      geometry_.base_units != other.geometry_.base_units || this == &other) {
+      geometry_.base_groups != other.geometry_.base_groups || this == &other) {
     return KbfStatus::kUnlike;
   }
   WithCell(layout_.kind, [&]<class Cell>(Cell) {

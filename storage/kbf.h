@@ -1,22 +1,22 @@
-// Kbf is a key-value Bloom filter: an approximate map from keys to symbols that stores no keys (000
-// §3). It is the unit that the store grows and compacts by; what a symbol stands for is the
-// business of SymbolBlocks and its owner.
+// Kbf is a key-value Bloom filter: an approximate map from keys to symbols that stores no keys
+// ([kBF] §3). The store grows, joins and compresses whole filters. SymbolBlocks and its owner say
+// which value a symbol means.
 //
-// Each key has k cells; a cell is a counter and the XOR of the encodings (bch.h) of all keys that
-// meet there.
+// Each key has k cells. A cell is a counter and the XOR of the encodings (bch.h) of all its keys.
 //
 // Promises:  QUERY has three answers. For a stored key it finds its symbol or says undecodable,
 //            never another symbol, as long as every change was made to a key that the filter held
-//            (tests: wrong = 0). A stranger is found with chance `false_positive`, a stored key is
-//            not found with chance `false_negative`: PredictErrors in maths.h. `evidence_bits` is
-//            the base-2 logarithm of how much likelier the cells are if the key is stored than if
-//            it is not; reading needs little, changing cells needs strong_evidence_bits().
+//            (tests: wrong = 0). An absent key is found with chance `false_positive`, a stored key
+//            is not found with chance `false_negative`: PredictErrors in maths.h. `evidence_bits`
+//            is the base-2 logarithm of how much likelier the cells are if the key is stored than
+//            if it is not; reading needs little, changing cells needs strong_evidence_bits().
 // Requires:  one writer, or any number of readers. All filters of one chain share layout, secret
 //            and SymbolBlocks. INSERT a key only while it is not stored (a second INSERT
 //            superimposes a second entry).
 // Costs:     CellBytes·k/λ bytes per key at capacity (21.8 with the default plan), k cache lines
 //            per operation (g where partitioned). Allocates in Create and Compress only.
-// Departs:   from 000 §3.4-3.5: check bits inside the symbol, algebraic decoding instead of scans,
+// Departs:   from [kBF] §3.4-3.5: check bits inside the symbol, algebraic decoding instead of
+// scans,
 //            all k cells must agree, and counters that reach 15 stick there (their cell is never
 //            decoded or decremented again).
 #pragma once
@@ -39,8 +39,8 @@ namespace kbf {
 enum class [[nodiscard]] KbfStatus : uint8_t{
     kOk,
     kAbsent,        // QUERY says that the key is not here
-    kUndecodable,   // the key may be here, but its symbol cannot be told
-    kWeakEvidence,  // found, but with less evidence than a change asks for
+    kUndecodable,   // the key may be here, but its symbol cannot be decoded
+    kWeakEvidence,  // found, but with less evidence than a change requires
     kNotHeld,       // a cell is empty or holds something else: nothing was changed
     kUnlike,        // JOIN: other layout, size or secret
     kCannotHalve,   // COMPRESS: the size was halved as often as it can be
@@ -76,7 +76,7 @@ class Kbf {
   double strong_evidence_bits() const;
   uint64_t memory_bytes() const { return cells_.allocated_bytes(); }
 
-  // QUERY (000 Algorithm 3).
+  // QUERY ([kBF] Algorithm 3).
   QueryResult Query(const KeyHash& key, const SymbolBlocks& blocks) const;
   // The same for many keys, hashed and prefetched together. REQUIRES: results has room for all keys
   void QueryMany(std::span<const KeyHash> keys, const SymbolBlocks& blocks,
@@ -91,23 +91,23 @@ class Kbf {
   // Fetches the key's cells ahead of an operation on them.
   void Prefetch(const KeyHash& key) const;
 
-  // INSERT (000 Algorithm 2). REQUIRES: the symbol is not 0 and is the key's choice in its value's
-  // block
+  // INSERT ([kBF] Algorithm 2). REQUIRES: the symbol is not 0 and is the key's choice in its
+  // value's block
   void Insert(const KeyHash& key, uint32_t symbol);
   void InsertMany(std::span<const KeyHash> keys, std::span<const uint32_t> symbols);
 
-  // DELETE (000 Algorithm 4) of what QUERY finds, on that much evidence.
+  // DELETE ([kBF] Algorithm 4) of what QUERY finds, on that much evidence.
   KbfStatus Delete(const KeyHash& key, const SymbolBlocks& blocks, double evidence_bits_min);
   // DELETE where the symbol is known.
   KbfStatus DeleteSymbol(const KeyHash& key, uint32_t symbol);
-  // UPDATE (000 Algorithm 5) of what QUERY finds to the key's symbol in `block`, on that much
+  // UPDATE ([kBF] Algorithm 5) of what QUERY finds to the key's symbol in `block`, on that much
   // evidence.
   KbfStatus Update(const KeyHash& key, const SymbolBlocks& blocks, const SymbolBlock& block,
                    double evidence_bits_min);
 
-  // JOIN (000 §3.4): adds all entries of `other`, cell by cell.
+  // JOIN ([kBF] §3.4): adds all entries of `other`, cell by cell.
   KbfStatus Join(const Kbf& other);
-  // COMPRESS (000 §3.1): half the cells, the upper half folded on the lower.
+  // COMPRESS ([kBF] §3.1): half the cells, the upper half folded on the lower.
   KbfStatus Compress();
 
   // How many cells hold j entries, j = 0 … 15.
@@ -120,7 +120,7 @@ class Kbf {
 
   KbfView View() const;
   double LoadOfOne() const;
-  double RowUnits() const { return static_cast<double>(geometry_.base_units << geometry_.folds); }
+  double RowGroups() const { return static_cast<double>(geometry_.base_groups << geometry_.folds); }
   KbfStatus Replace(const KeyHash& key, uint32_t old_symbol, std::optional<uint32_t> new_symbol);
   KbfStatus FindForChange(const KeyHash& key, const SymbolBlocks& blocks, double evidence_bits_min,
                           uint32_t* symbol) const;

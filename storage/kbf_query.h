@@ -1,9 +1,10 @@
-// The query loop as a template over cell type and code; included by the kernels' .cc files only.
+// The query loop as a template over cell type and code. Only kbf.cc and the kernels' .cc files
+// include it.
 //
-// QUERY: any empty cell -> absent; candidates from the cell with the fewest
-// entries; every cell that can be checked must agree; one candidate left -> found. Checking goes
-// from the cheapest cell to the dearest and leaves out the dear ones once the evidence is
-// convincing: a stranger gets that far with chance 2^-24.
+// QUERY: a key with an empty cell is absent. The cell with the fewest entries gives the candidates;
+// every cell that can be checked must agree with a candidate. If one candidate is left, the key is
+// found. Cells are checked from the cheapest to the most expensive; expensive checks are left out
+// once there are 24 bits of evidence, which an absent key shows with chance 2^-24.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct CellFormat {
 struct KeyCells {
   unsigned num = 0;
   std::array<unsigned, kNumHashesMax> count;
-  std::array<unsigned, kNumHashesMax> line;  // which of the key's g units it is in
+  std::array<unsigned, kNumHashesMax> line;  // which of the key's g groups it is in
   std::array<uint64_t, kNumHashesMax> word;
 };
 
@@ -40,13 +41,13 @@ struct KeyCells {
 template <class Cell>
 bool LoadCells(const Cell* cells, const uint64_t* positions, const KbfGeometry& geometry,
                KeyCells* loaded) {
-  const unsigned per_unit = geometry.HashesPerUnit();
+  const unsigned per_group = geometry.HashesPerGroup();
   unsigned line = 0;
-  unsigned line_end = per_unit;
+  unsigned line_end = per_group;
   for (unsigned i = 0; i < geometry.num_hashes; ++i) {
     if (i == line_end) {
       ++line;
-      line_end += per_unit;
+      line_end += per_group;
     }
     const Cell cell = cells[positions[i]];
     const unsigned count = CellFormat<Cell>::Count(cell);
@@ -65,21 +66,24 @@ bool LoadCells(const Cell* cells, const uint64_t* positions, const KbfGeometry& 
   return true;
 }
 
-// log2(j), what a cell with j entries says for a stored key; 0 for a stuck counter, which says
-// nothing.
+// log2(j), the evidence of a cell with j entries for a stored key; 0 for a stuck counter, which is
+// no evidence.
 inline constexpr std::array<float, kCounterMax + 1> kLog2OfCount = {
     0, 0,        1,        1.58496f, 2,        2.32193f, 2.58496f, 2.80735f,
     3, 3.16993f, 3.32193f, 3.45943f, 3.58496f, 3.70044f, 3.80735f, 0};
 
-// Once this much is known, checks that need a decoding are left out.
+// With this much evidence, checks that need a decoding are left out.
 inline constexpr float kConvincingBits = 24;
 
-// Do all cells but `source` agree that the key's symbol is `symbol`? Adds up the evidence
-// (likelihood ratio of stored key against stranger): the source 2^c/λ, a further agreeing cell
-// 1/(λ·2^-b + 1/r) in rows of r units, because a stranger that shares one cell with a key shares
-// the next one too with chance 1/r; a cell with t+1 entries that passes t!·(t+1)/λ, any other cell
-// j/λ. A second agreeing cell of one cache line says little: keys that share a line often share
-// several.
+// True if all cells but `source` agree that the key's symbol is `symbol`. Adds up the evidence, the
+// likelihood ratio of a stored key against an absent one, as a product over cells:
+//   2^c/λ              the source
+//   1/(λ·2^-b + 1/r)   a further agreeing cell in rows of r groups, because an absent key that
+//                      shares one cell with a stored key shares the next one with chance 1/r
+//   t!·(t+1)/λ         a cell with t+1 entries that passes its check
+//   j/λ                any other cell
+// A second agreeing cell in one cache line counts little: keys that share a line often share more
+// than one cell of it.
 template <class Code>
 bool Agree(const Code& code, const KeyCells& cells, unsigned source, uint32_t symbol,
            unsigned check_bits, const KbfView& view, float* evidence_bits) {
@@ -92,8 +96,8 @@ bool Agree(const Code& code, const KeyCells& cells, unsigned source, uint32_t sy
   for (unsigned i = 0; i < cells.num; ++i) {
     if (i == source) continue;
     const unsigned count = cells.count[i];
-    const bool dear = count > 2;
-    if (count > kChecked || (dear && evidence >= kConvincingBits)) {
+    const bool expensive = count > 2;
+    if (count > kChecked || (expensive && evidence >= kConvincingBits)) {
       evidence += kLog2OfCount[count];
       continue;
     }
@@ -119,8 +123,8 @@ QueryResult Decide(const Code& code, const KeyCells& cells, uint32_t key_check,
     if (count > Code::kDecodable) break;
     Symbols candidates{};
     if (!code.Decode(cells.word[source], count, &candidates)) {
-      // Equal entries cancel, then the next cell must tell. Anything else: not what a stored key's
-      // cell looks like.
+      // Equal entries cancel; then the next cell is the source. Anything else is no cell of a
+      // stored key.
       if (code.MayHold(cells.word[source], count)) continue;
       return result;
     }
@@ -141,8 +145,8 @@ QueryResult Decide(const Code& code, const KeyCells& cells, uint32_t key_check,
   return result;
 }
 
-// So many keys ahead of the one being decided are hashed and prefetched: enough to hide a memory
-// latency behind the decoding of the others, few enough to stay in the L1 cache.
+// How many keys ahead of the present one are hashed and prefetched: enough to hide the memory
+// latency, few enough to stay in the L1 cache.
 inline constexpr size_t kPrefetchAhead = 16;
 
 template <class Cell, class Code>

@@ -19,7 +19,7 @@ uint64_t BlockOf(uint64_t word, uint64_t num_blocks) { return ScaleTo(word, num_
 
 // Different slots, drawn without replacement: a shuffle of nibbles as far as it is needed. The
 // block took the high bits of `word`, so the draws need bits of their own; 16 of them per draw
-// leave no bias to speak of (2^-12).
+// leave a bias of 2^-12 at most.
 std::array<uint8_t, kProbes> SlotsOf(uint64_t word) {
   std::array<uint8_t, kProbes> drawn;
   uint64_t slots = 0xfedcba9876543210u;
@@ -110,17 +110,6 @@ uint64_t Locator::memory_bytes() const {
   return now_.cells.allocated_bytes() + (next_ ? next_->cells.allocated_bytes() : 0);
 }
 
-double Locator::LinesPerLookup() const {
-  // At 64 columns a line has half of the slots: one line where it has all 4, else two.
-  constexpr double kTwoLines = 2 - 2 * 70.0 / 1820;  // C(8,4) / C(16,4)
-  const auto lines = [](const Table& table) {
-    return table.block_bytes() > kCacheLineBytes ? kTwoLines : 1;
-  };
-  if (!next_) return lines(now_);
-  const double moved = static_cast<double>(moved_) / static_cast<double>(num_blocks_);
-  return moved * lines(*next_) + (1 - moved) * lines(now_);
-}
-
 bool Locator::Grow() {
   if (growing() || now_.columns == kColumnsMax) return false;
   next_ = MakeTable(num_blocks_, 2 * now_.columns);
@@ -130,7 +119,7 @@ bool Locator::Grow() {
 bool Locator::GrowStep(uint64_t blocks) {
   if (!growing()) return true;
   const uint64_t end = moved_ + std::min(blocks, num_blocks_ - moved_);
-  // The arguments stand for their types. (cppcheck 2.10 does not read template lambdas.)
+  // Only the types of the arguments matter. (cppcheck 2.10 cannot parse template lambdas.)
   const auto copy = [&](auto narrow, auto wide) {
     const auto* from = reinterpret_cast<const decltype(narrow)*>(now_.Block(moved_));
     auto* to = reinterpret_cast<decltype(wide)*>(next_->Block(moved_));
@@ -190,9 +179,10 @@ Locator::Place Locator::PlaceOf(const KeyHash& key) const {
 }
 
 double Locator::FalseCandidateRate(double keys, double blocks) {
-  // Inclusion and exclusion over the stranger's slots: j keys leave i given slots alone with chance
-  // x_i^j, so all 4 are set with chance Σ (-1)^i C(4,i) x_i^j, and for j ~ Poisson(λ) the mean of
-  // x^j is e^(-λ(1-x)). The coefficients add up to 0: expm1 takes the ones out before they cancel.
+  // Inclusion and exclusion over the absent key's slots: j keys leave i given slots alone with
+  // chance x_i^j, so all 4 are set with chance Σ (-1)^i C(4,i) x_i^j, and for j ~ Poisson(λ) the
+  // mean of x^j is e^(-λ(1-x)). The coefficients add up to 0: expm1 takes the ones out before they
+  // cancel.
   if (!(keys > 0)) return 0;
   const double lambda = keys / blocks;
   double rate = 0;

@@ -1,11 +1,12 @@
-// Locator tells which filters of a chain may hold a key: the dynamic Bloom filter array (DBA) of
-// 004, bit-sliced and blocked, so that one cache line answers for up to 32 filters and two adjacent
-// ones for 64. It stores bits about keys, not keys or values; the candidates must still be asked.
+// Locator names the filters of a chain that may hold a key: the dynamic Bloom filter array of
+// [DBA], bit-sliced and blocked, so that one cache line answers for up to 32 filters and two
+// adjacent ones for 64. It stores bits about keys, not keys or values; the candidates must still be
+// asked.
 //
 // A filter of the chain is a column. A key has one block of 16 slots and 4 different slots in it; a
 // slot has one bit per column. Candidates are the AND of the 4 slots:
 //
-//             columns 0 … G-1, G = 8, 16, 32 or 64 (the group cardinality g of 004 §3.1)
+//             columns 0 … G-1, G = 8, 16, 32 or 64 (the group cardinality g of [DBA] §3.1)
 //   slot  0   | 0 1 0 0 1 … |
 //   slot  1   | 1 1 0 0 0 … |      block = 16 slots of G bits = 16, 32, 64 or 128 bytes,
 //     …                            aligned to its size, or to a cache line where that is smaller
@@ -14,18 +15,19 @@
 // Promises:  a column that a key was added to is among the key's candidates until the column is
 //            cleared, also in the middle of Grow, Clear and Or. Any other column is a candidate
 //            with chance FalseCandidateRate: 3.7 % at 10 bits per key, 2.5 % at 12 (tests measure
-//            it within 5σ). Nobody but the chain sees that: a false candidate costs a look into a
-//            filter.
+//            it within 5σ). A false candidate costs the chain one query of a filter, and nothing
+//            else.
 // Requires:  one thread at a time (the slab's lock). Create (Add | Candidates | Grow | …Step)*; a
 //            column is used only below columns_ready().
 // Costs:     bits_per_key/8 bytes per key of capacity and column, used or not. Allocates in Create
 //            and Grow only, both arrays at once while it grows; the last GrowStep frees the old
-//            one. Candidates and Add: LinesPerLookup() and 20 to 30 ns in cache. kStepBlocks
-//            says what the background work takes.
-// Departs:   from 004
-//            - blocked: 004's k bit groups lie in k places of memory, ours in one line. The keys of
+//            one. Candidates and Add read one cache line, or 1.92 on average at 64 columns, and
+//            take 20 to 30 ns in cache. The background work is measured at kStepBlocks.
+// Departs:   from [DBA]
+//            - blocked: [DBA]'s k bit groups lie in k places of memory, ours in one line. The keys
+//            of
 //              a block vary (Poisson): 3.7 % false candidates where an unblocked filter has 1.2 %.
-//            - 4 probes instead of about 20: 004 replaces a disk access, we two cache misses.
+//            - 4 probes instead of about 20: [DBA] replaces a disk access, we two cache misses.
 //            - error control (§3.2): filters cannot list their keys, so nothing is ever rebuilt.
 //              Bits per key are planned for the longest chain by Eq. (4) beforehand; the OR of two
 //              columns (§3.4, on JOIN) holds both columns' keys and its rate rises accordingly. The
@@ -46,7 +48,7 @@
 namespace kbf {
 
 struct LocatorConfig {
-  uint64_t keys_per_column = 0;  // c_BF of 004 §3.2
+  uint64_t keys_per_column = 0;  // c_BF of [DBA] §3.2
   double bits_per_key = 10;
 };
 
@@ -77,8 +79,6 @@ class Locator {
   unsigned columns_ready() const { return now_.columns; }
   uint64_t num_blocks() const { return num_blocks_; }
   uint64_t memory_bytes() const;
-  // Mean cache lines that Candidates reads.
-  double LinesPerLookup() const;
 
   // Starts to double the columns. False, and nothing changed, where there are 64, where it grows
   // already, and where the memory is not to be had.
@@ -93,7 +93,7 @@ class Locator {
   bool GrowStep(uint64_t blocks);
   // REQUIRES: column < columns_ready(), and nothing is added to it until this is finished
   bool ClearStep(unsigned column, uint64_t* cursor, uint64_t blocks);
-  // JOIN (004 §3.4): column `to` |= column `from`, which stays as it is.
+  // JOIN ([DBA] §3.4): column `to` |= column `from`, which stays as it is.
   // REQUIRES: both < columns_ready(); until this is finished, what is added to `from` is added to
   // `to` too
   bool OrStep(unsigned from, unsigned to, uint64_t* cursor, uint64_t blocks);
@@ -114,8 +114,8 @@ class Locator {
   double FalseCandidateRate(double keys) const {
     return FalseCandidateRate(keys, static_cast<double>(num_blocks_));
   }
-  // 004 Eq. (4), F_BF: the rate of each of `columns` that gives a stranger any candidate at all
-  // with chance `share`. REQUIRES: 0 <= share < 1, columns > 0
+  // [DBA] Eq. (4), F_BF: the false-candidate rate of each of `columns` at which an absent key has
+  // any candidate with chance `share`. REQUIRES: 0 <= share < 1, columns > 0
   static double RatePerColumn(double share, unsigned columns);
   // The fewest bits per key with which a full column keeps to that rate; infinity, which Create
   // refuses, where kBitsPerKeyMax would not do.

@@ -26,7 +26,8 @@ unsigned EncodingBitsLowerBound(uint64_t num_encodings) {
 }
 
 uint64_t EncodingsUpperBound(unsigned bits) {
-  // n(n+1)/2 <= 2^P, so n is about sqrt(2^(P+1)); the loops mend the rounding of the square root.
+  // n(n+1)/2 <= 2^P, so n is about sqrt(2^(P+1)); the loops correct the rounding of the square
+  // root.
   auto n = static_cast<uint64_t>(std::sqrt(std::ldexp(2.0, static_cast<int>(bits))));
   while (EncodingBitsLowerBound(n) > bits) --n;
   while (EncodingBitsLowerBound(n + 1) <= bits) ++n;
@@ -79,7 +80,7 @@ double PoissonTail(double lambda, unsigned j) {
 
 namespace {
 
-// P(cell holds j) for j = 0 … 4 and the tail above, given that `keys` keys share the unit and each
+// P(cell holds j) for j = 0 … 4 and the tail above, given that `keys` keys share the group and each
 // takes a cell of it with chance `share`.
 using CountPmf = std::array<double, 6>;
 
@@ -103,22 +104,23 @@ double TailOf(const CountPmf& pmf, unsigned from) {
   return sum;
 }
 
-// P(two keys of one unit have exactly s of their cells in common): hypergeometric.
-double SharedPmf(unsigned cells, unsigned per_unit, unsigned s) {
-  if (per_unit - s > cells - per_unit) return 0;
-  return Binomial(per_unit, s) * Binomial(cells - per_unit, per_unit - s) /
-         Binomial(cells, per_unit);
+// P(two keys of one group have exactly s of their cells in common): hypergeometric.
+double SharedPmf(unsigned cells, unsigned per_group, unsigned s) {
+  if (per_group - s > cells - per_group) return 0;
+  return Binomial(per_group, s) * Binomial(cells - per_group, per_group - s) /
+         Binomial(cells, per_group);
 }
 
-// Chance that another key of the unit shows up in a decodable cell and is not contradicted by the
-// rest: it has s cells in common with ours, of which one at least decodes; the others do not speak.
-// Keys that meet in a line meet in several cells at once, far more often than independent cells
-// would: with g = 1 that is 20 to 100 times the false positives.
-double StrangerStays(unsigned cells, unsigned per_unit, double shared_full, double unchecked) {
+// Chance that another key of the group is decoded from a shared cell and no other cell contradicts
+// it: it has s cells in common with ours, of which at least one decodes, and our other cells cannot
+// be checked. Two keys of one line share several cells far more often than with independent cells:
+// with g = 1 that makes 20 to 100 times the false positives.
+double FalseCandidateProbability(unsigned cells, unsigned per_group, double shared_full,
+                                 double unchecked) {
   double sum = 0;
-  for (unsigned s = 1; s <= per_unit; ++s) {
-    sum += SharedPmf(cells, per_unit, s) * (1 - std::pow(shared_full, s)) *
-           std::pow(unchecked, per_unit - s);
+  for (unsigned s = 1; s <= per_group; ++s) {
+    sum += SharedPmf(cells, per_group, s) * (1 - std::pow(shared_full, s)) *
+           std::pow(unchecked, per_group - s);
   }
   return sum;
 }
@@ -126,87 +128,91 @@ double StrangerStays(unsigned cells, unsigned per_unit, double shared_full, doub
 }  // namespace
 
 double SameLineBits(const KbfLayout& layout) {
-  const unsigned per_unit = HashesPerUnit(layout);
-  return per_unit < 2 ? 0 : std::log2((CellsPerUnit(layout) - 1.0) / (per_unit - 1.0));
+  const unsigned per_group = HashesPerGroup(layout);
+  return per_group < 2 ? 0 : std::log2((CellsPerGroup(layout) - 1.0) / (per_group - 1.0));
 }
 
-double AgreeBits(const KbfLayout& layout, double lambda, double row_units) {
-  return -std::log2(std::exp2(-static_cast<double>(layout.symbol_bits)) + 1 / (lambda * row_units));
+double AgreeBits(const KbfLayout& layout, double lambda, double row_groups) {
+  return -std::log2(std::exp2(-static_cast<double>(layout.symbol_bits)) +
+                    1 / (lambda * row_groups));
 }
 
 namespace {
 
-// What `agreeing` lines show if no cell of the others decodes.
-double EvidenceOf(const KbfLayout& layout, double lambda, double row_units, unsigned agreeing) {
-  const double silent_bits = HashesPerUnit(layout) * std::log2(Decodable(layout.kind) + 1.0);
-  return layout.check_bits + (agreeing - 1.0) * AgreeBits(layout, lambda, row_units) +
-         (layout.num_lines - agreeing) * silent_bits - layout.num_hashes * std::log2(lambda);
+// The evidence of `agreeing` lines if no cell of the others decodes.
+double EvidenceOf(const KbfLayout& layout, double lambda, double row_groups, unsigned agreeing) {
+  const double undecoded_bits = HashesPerGroup(layout) * std::log2(Decodable(layout.kind) + 1.0);
+  return layout.check_bits + (agreeing - 1.0) * AgreeBits(layout, lambda, row_groups) +
+         (layout.num_lines - agreeing) * undecoded_bits - layout.num_hashes * std::log2(lambda);
 }
 
 }  // namespace
 
-double StrongEvidenceBits(const KbfLayout& layout, double lambda, double row_units) {
+double StrongEvidenceBits(const KbfLayout& layout, double lambda, double row_groups) {
   // Only where it is the row that is small; where the symbol is, more lines must agree.
   constexpr double kLargeRow = 1e30;
   if (layout.num_lines < 2 || EvidenceOf(layout, lambda, kLargeRow, 2) < kStrongEvidenceBits) {
     return kStrongEvidenceBits;
   }
-  return std::min(kStrongEvidenceBits, EvidenceOf(layout, lambda, row_units, 2));
+  return std::min(kStrongEvidenceBits, EvidenceOf(layout, lambda, row_groups, 2));
 }
 
-unsigned AgreeingLinesForChange(const KbfLayout& layout, double lambda, double row_units) {
-  const double wanted = StrongEvidenceBits(layout, lambda, row_units);
+unsigned AgreeingLinesForChange(const KbfLayout& layout, double lambda, double row_groups) {
+  const double wanted = StrongEvidenceBits(layout, lambda, row_groups);
   unsigned agreeing = 1;
-  while (agreeing <= layout.num_lines && EvidenceOf(layout, lambda, row_units, agreeing) < wanted) {
+  while (agreeing <= layout.num_lines &&
+         EvidenceOf(layout, lambda, row_groups, agreeing) < wanted) {
     ++agreeing;
   }
   return agreeing;
 }
 
-ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match, double row_units) {
-  const unsigned lines = layout.num_lines;          // g
-  const unsigned per_unit = HashesPerUnit(layout);  // k / g
+ErrorRates PredictErrors(const KbfLayout& layout, double lambda, double match, double row_groups) {
+  const unsigned lines = layout.num_lines;            // g
+  const unsigned per_group = HashesPerGroup(layout);  // k / g
   const unsigned t = Decodable(layout.kind);
   const double chance =
       t == 2 ? 1.0 / 2 : 1.0 / 6;  // 1/t!: a random cell passes for an XOR of t encodings
   const double symbols = std::exp2(layout.symbol_bits);
-  // Keys per unit, and the chance that one of them takes a given cell of it. Unpartitioned: λ keys,
-  // chance 1.
-  const unsigned cells = CellsPerUnit(layout);
-  const double share = static_cast<double>(per_unit) / cells;
+  // Keys per group, and the chance that one of them takes a given cell of it. Unpartitioned: λ
+  // keys, chance 1.
+  const unsigned cells = CellsPerGroup(layout);
+  const double share = static_cast<double>(per_group) / cells;
   const double keys_mean = lambda / share;
 
-  // Expectations over the keys that share one unit, of what its k/g cells do together.
-  double undecodable = 0;  // all have t or more others
-  double ambiguous = 0;  // one decodes and shows a stranger's symbol, the rest do not contradict it
-  double silent = 0;     // a wrong candidate is not contradicted by any
-  double foreign = 0;    // a stranger's cells: none contradicts some fixed symbol
-  double foreign_silent = 0;  // a stranger's cells: none decodes, none contradicts
+  // Expectations over the keys that share one group, of what its k/g cells do together.
+  double undecodable = 0;     // all have t or more others
+  double ambiguous = 0;       // one decodes to another key's symbol, no other contradicts it
+  double unchecked_all = 0;   // none contradicts a wrong candidate
+  double absent_accepts = 0;  // an absent key: none contradicts some fixed symbol
+  double absent_silent = 0;   // an absent key: none decodes, none contradicts
   const auto keys_max = static_cast<unsigned>(keys_mean + 12 * std::sqrt(keys_mean) + 40);
   for (unsigned keys = 0; keys <= keys_max; ++keys) {
     const double weight = PoissonPmf(keys_mean, keys);
     const CountPmf pmf = CountsIn(keys, share);
     const double full = TailOf(pmf, t);
     const double unchecked = pmf[t] * chance + TailOf(pmf, t + 1);
-    undecodable += weight * std::pow(full, per_unit);
-    // `keys` are those beside the stranger: E over a Poisson number N of Σ f(each, the rest) is
-    // mean · E f(one more, N).
-    ambiguous += weight * keys_mean * StrangerStays(cells, per_unit, TailOf(pmf, t - 1), unchecked);
-    silent += weight * std::pow(unchecked, per_unit);
-    const double foreign_unchecked = pmf[t + 1] * chance + TailOf(pmf, t + 2);
-    foreign_silent += weight * std::pow(foreign_unchecked, per_unit);
-    foreign +=
-        weight * (std::pow(foreign_unchecked, per_unit) +
-                  keys_mean * StrangerStays(cells, per_unit, full, foreign_unchecked) / symbols);
+    undecodable += weight * std::pow(full, per_group);
+    // `keys` are those beside the other key: for a Poisson number N of keys, the expectation of
+    // Σ f(each, the rest) is mean · E f(one more, N).
+    ambiguous += weight * keys_mean *
+                 FalseCandidateProbability(cells, per_group, TailOf(pmf, t - 1), unchecked);
+    unchecked_all += weight * std::pow(unchecked, per_group);
+    const double absent_unchecked = pmf[t + 1] * chance + TailOf(pmf, t + 2);
+    absent_silent += weight * std::pow(absent_unchecked, per_group);
+    absent_accepts +=
+        weight *
+        (std::pow(absent_unchecked, per_group) +
+         keys_mean * FalseCandidateProbability(cells, per_group, full, absent_unchecked) / symbols);
   }
 
   ErrorRates rates;
   rates.false_negative =
-      std::pow(undecodable, lines) + match * lines * ambiguous * std::pow(silent, lines - 1);
+      std::pow(undecodable, lines) + match * lines * ambiguous * std::pow(unchecked_all, lines - 1);
   rates.false_positive =
-      match * symbols * (std::pow(foreign, lines) - std::pow(foreign_silent, lines));
+      match * symbols * (std::pow(absent_accepts, lines) - std::pow(absent_silent, lines));
 
-  const unsigned lines_min = AgreeingLinesForChange(layout, lambda, row_units);
+  const unsigned lines_min = AgreeingLinesForChange(layout, lambda, row_groups);
   double strong = 0;
   for (unsigned a = lines_min; a <= lines; ++a) {
     strong += Binomial(lines, a) * std::pow(1 - undecodable, a) * std::pow(undecodable, lines - a);

@@ -66,7 +66,7 @@ std::vector<KbfLayout> Candidates(uint64_t distinct_values) {
 
 ErrorRates PredictAt(const KbfLayout& layout, double load) {
   return PredictErrors(layout, load, std::exp2(-static_cast<double>(layout.check_bits)),
-                       kPlanRowUnits);
+                       kPlanRowGroups);
 }
 
 bool Meets(const KbfLayout& layout, double load, const PlanRequest& request) {

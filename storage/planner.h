@@ -1,18 +1,16 @@
 // The planner turns error budgets and a number of distinct values into a cell layout, k and a load.
-// It decides shapes, not memory: how many filters there are and what they hold is the store's
-// business.
+// It decides layouts, not memory: the store decides how many filters there are and what they hold.
 //
 // Promises:  a plan's `predicted` rates, by PredictErrors, keep to kPlanMargin of both
-//            budgets, and `weak` to kPlanWeakMax, at its load and at every smaller one. How far
-//            they can be off, maths.h says. MakePlan returns a plan or one sentence that says what
-//            to change; nothing throws or aborts, whatever numbers come in.
-// Requires:  values in blocks of the planned check bits or larger (symbol_blocks.h), so that γ =
-// 2^-c. Costs:     30 ms: about 75 candidates, 30 predictions each. For start-up and tools, not
-// requests. Departs:   000 §4 takes λ = ln 2 and k from the false-positive rate alone (PaperPlan
-// below). We
+//            budgets, and `weak` to kPlanWeakMax, at its load and at every smaller one. Their
+//            accuracy is described in maths.h. MakePlan returns a plan or one sentence that says
+//            what to change; it does not throw or abort for any input.
+// Requires:  values in blocks of the planned check bits or larger (symbol_blocks.h), so that γ is
+//            2^-c at most.
+// Costs:     30 ms: about 75 candidates, 30 predictions each. For start-up and tools, not requests.
+// Departs:   [kBF] §4 takes λ = ln 2 and k from the false-positive rate alone (PaperPlan below). We
 //            take the largest λ that meets both budgets, over all layouts: by default 21.8 bytes
-//            per key instead of 57.7, paid for with 1e-3 false negatives where the papers have
-//            none.
+//            per key instead of 57.7. The price is 1e-3 false negatives where the paper has none.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +25,8 @@
 namespace kbf {
 
 // Share of a budget that a plan uses. The other half is for churn: keys that do not decode cannot
-// be replaced either, so they gather. Measured after ten rounds of replacing every key: 3 times the
-// false negatives (tests/storage/kbf_errors_test.cc).
+// be replaced either, so their number grows. Measured after ten rounds of replacing every key:
+// 3 times the false negatives (tests/storage/kbf_errors_test.cc).
 inline constexpr double kPlanMargin = 0.5;
 // Most keys that a plan may leave with too little evidence to be changed in place.
 inline constexpr double kPlanWeakMax = 0.05;
@@ -36,16 +34,16 @@ inline constexpr double kPlanWeakMax = 0.05;
 // better.
 inline constexpr double kPlanBytesTolerance = 0.03;
 
-// Units in a row of the filters that are planned for: about 32 K keys. Smaller ones show less
+// Groups in a row of the filters that are planned for: about 32 K keys. Smaller filters show less
 // evidence.
-inline constexpr double kPlanRowUnits = 28000;
+inline constexpr double kPlanRowGroups = 28000;
 
 inline constexpr unsigned kPlanHashesMin = 2;
 inline constexpr unsigned kPlanHashesMax = 10;
 inline constexpr double kPlanLoadMin = 0.01;
 inline constexpr double kPlanLoadMax = 3;
-// With fewer than 2, strangers are hardly told apart; beyond 16, γ < 2e-5 no longer shows in either
-// budget.
+// Fewer than 2 check bits hardly reject absent keys; with more than 16, γ < 2e-5 no longer matters
+// for either budget.
 inline constexpr unsigned kPlanCheckBitsMin = 2;
 inline constexpr unsigned kPlanCheckBitsMax = 16;
 // kPair64 with the fewest check bits. One unit of symbols is reserved, as symbol 0 is no symbol.
@@ -100,7 +98,7 @@ struct PaperSetting {
   double false_positive = 0;  // 2^-k
 };
 
-// 000 §4. No value unless 0 < false_positive < 1.
+// [kBF] §4. No value unless 0 < false_positive < 1.
 std::optional<PaperSetting> PaperPlan(double false_positive);
 
 // "pair32", "pair64", "triple64"

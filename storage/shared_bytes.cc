@@ -32,7 +32,7 @@ size_t BytesOf(SharedHeader* header) {
 // True: the caller held the last reference and frees the block.
 bool DropTableReference(SharedHeader* header) {
   if (header->refs.load(std::memory_order_acquire) == 1) return true;
-  // The size is read and counted first: holders may free the block at any moment.
+  // The size is read and counted first: holders of a reference may free the block at any moment.
   const size_t bytes = BytesOf(header);
   detached_bytes.fetch_add(bytes, std::memory_order_relaxed);
   const uint32_t before = header->refs.fetch_add(kDetachedBit - 1, std::memory_order_acq_rel);

@@ -1,10 +1,10 @@
-// SharedBytes is memory that is freed by whoever lets go of it last: items of the front and values
-// of the dictionary, and the replies that are still being sent from them. A reply half sent never
-// changes, because the bytes of a value never do.
+// Shared bytes are blocks of memory with a count of references, freed with the last one: items of
+// the front and values of the dictionary, which replies that are being sent refer to as well. A
+// reply does not change while it is sent, because the bytes of a value never do.
 //
-// Promises:  the count of references cannot overflow in practice: 2^31 replies do not fit in
-//            memory. Blocks that have left their table and are kept alive by replies alone are
-//            counted in DetachedBytes, so that memory limits can include them.
+// Promises:  the count of references does not overflow: 2^31 replies do not fit in memory. Blocks
+//            that were removed from their table and are still referenced are counted in
+//            DetachedBytes, so that memory limits can include them.
 // Requires:  the first member of the structure is SharedHeader; it needs no destructor.
 // Costs:     4 bytes; taking and dropping a reference are one atomic addition each.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace kbf {
 
-// The highest bit of `refs` says that the block has left its table.
+// The highest bit of `refs`: the block was removed from its table.
 inline constexpr uint32_t kDetachedBit = uint32_t{1} << 31;
 
 struct SharedHeader {
@@ -28,15 +28,16 @@ void* AllocateShared(size_t bytes);
 // What an allocation of this size really takes: the allocator's size class.
 size_t AllocatedBytes(size_t bytes);
 void FreeShared(void* memory);
-// The same, past the thread's cache. That would give the hole to the next block of this size, so
-// that pages with holes stay for ever: this is for blocks that leave, FreeShared for those that are
-// replaced. (Resident after the front had shrunk to a quarter: 38 % of its pages in use, now 99 %.)
+// The same, bypassing the thread's cache, which would reuse the hole for the next block of this
+// size and so keep pages that are mostly holes. For blocks that are removed; FreeShared is for
+// those that are replaced. (After the front had shrunk to a quarter, 38 % of its resident pages
+// were in use with the cache, 99 % without it.)
 void FreeSharedToPage(void* memory);
-// From now on freed pages go back to the system after a second, also while nobody allocates. Call
-// it once, after the process has forked for the last time.
+// From now on freed pages are returned to the system after a second, also while nothing is
+// allocated. Call it once, after the process has forked for the last time.
 void ReturnFreedPages();
 
-// Bytes of all blocks of the process that have left their tables and are still referenced.
+// Bytes of all blocks of the process that were removed from their tables and are still referenced.
 uint64_t DetachedBytes();
 inline bool IsDetached(const SharedHeader& header) {
   return (header.refs.load(std::memory_order_relaxed) & kDetachedBit) != 0;
@@ -51,10 +52,11 @@ inline void Release(SharedHeader* header) {
   if ((before & ~kDetachedBit) == 1) FreeReleased(header, before);
 }
 
-// A table drops its reference: like Release, but what others still hold is counted from now on.
-// REQUIRES: nobody can find the block any more, so that only holders can copy a reference.
+// Drops the reference of a table: like Release, but a block that is still referenced is counted in
+// DetachedBytes from now on. REQUIRES: the block can no longer be found, so that only holders of a
+// reference can copy one.
 void Detach(SharedHeader* header);
-// The same; a block that nobody holds is freed with FreeSharedToPage.
+// The same; without other references the block is freed with FreeSharedToPage.
 void DetachToPage(SharedHeader* header);
 
 // Owns one reference.

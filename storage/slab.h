@@ -70,7 +70,7 @@ class Slab {
   void Flush(uint32_t at, uint32_t now);
   // One bounded background step. False: there is nothing to do now.
   bool MaintainStep(uint32_t now);
-  // Asks the chain for `stored` sampled keys and for `absent` keys that nobody stored.
+  // Asks the chain for `stored` sampled keys and for `absent` random keys, which are not stored.
   void MeasureErrors(unsigned stored, unsigned absent, uint32_t now);
 
   // Several reads under one lock, prefetched in two steps.

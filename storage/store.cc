@@ -12,8 +12,7 @@ namespace kbf {
 
 namespace {
 
-// Memory of one slab: enough for a score of full-size filters, small enough that one lock guards
-// little.
+// Memory of one slab: enough for about twenty full-size filters, few enough keys per lock.
 constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
 constexpr unsigned kSlabsMin = 1;
 // Keys per filter: joining or compressing one is a single background step.
@@ -23,8 +22,8 @@ constexpr uint64_t kFilterKeysMin = 2048;
 constexpr uint64_t kFiltersPerSlab = 24;
 // What the allocator loses to fragmentation, measured with tests/storage/store_memory_test.cc.
 constexpr double kMemoryMargin = 0.96;
-// A lookup asks more filters than one: the locator lets 2.5 % to 12 % of up to 64 through, so each
-// must keep to this part of the false-positive budget.
+// A lookup queries more filters than one: the locator passes 2.5 % to 12 % of up to 64, so each
+// filter gets this part of the false-positive budget.
 constexpr double kFalsePositiveShare = 1.0 / 8;
 
 StoreConfig WithDefaults(StoreConfig config) {
@@ -48,7 +47,7 @@ std::string ErrorIn(const StoreConfig& config) {
     return "the number of slabs must be a power of two up to " + std::to_string(kSlabsMax);
   }
   if (!(config.exact_share >= 0 && config.exact_share <= 1))
-    return "the share of memory that is exact must be from 0 to 1";
+    return "the exact share must lie between 0 and 1";
   if (!(config.front_share >= 0 && config.front_share <= 1))
     return "the front share must lie between 0 and 1";
   if (config.filter_keys > kFilterKeysMax * 2) {
@@ -87,7 +86,7 @@ Store::CreateOutcome Store::Create(const StoreConfig& asked, const Plan& plan,
   if (std::string error = ErrorIn(asked); !error.empty()) return {nullptr, error};
   const StoreConfig config = WithDefaults(asked);
   std::unique_ptr<Store> store(new Store(config, plan, secret));
-  // All slabs begin alike, so the first one says what they take together, before they take it.
+  // All empty slabs take the same, so the first one shows the sum before the others are made.
   store->AddSlab();
   const uint64_t slab_bytes = store->Usage().total_bytes();
   if (slab_bytes * config.num_slabs > config.memory_bytes / 2) {

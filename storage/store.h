@@ -1,17 +1,17 @@
 // Store keeps keys and values with memcached's semantics in a fraction of memcached's memory: this
 // room's front door.
 //
-// Recently written and read items live in an exact table, the front. Items that memcached would
-// soon evict go on living in a chain of key-value Bloom filters, which keep no keys and each
-// distinct value once, wherever values repeat.
+// Recently written and read items are in an exact table, the front. Items that memcached would soon
+// evict are moved to a chain of key-value Bloom filters, which keep no keys and each distinct value
+// once, if their values repeat.
 //
 // Promises:  exact while the data fit the front. In the chain: a stored key misses with chance
-//            `false_negative` at most, a stranger is found with chance `false_positive`, both as
+//            `false_negative` at most, an absent key is found with chance `false_positive`, both as
 //            planned; never an expired, flushed, deleted or overwritten value, never bytes that
-//            nobody stored. Everything that the store allocates fits `memory_bytes`.
+//            were not stored. Everything that the store allocates fits `memory_bytes`.
 // Requires:  times in seconds of one clock that never goes back and starts at 2 or later; an expiry
 //            of 0 is never, one of kExpiredAlways has passed. Thread-safe; each operation takes one
-//            lock. Somebody calls Maintain now and then.
+//            lock. Maintain is called now and then.
 // Costs:     38 bytes besides key and value per item in the front, before rounding to the
 //            allocator's size classes; about 26 bytes in all per key in the chain. Rates are in
 //            bench/results/store_bench.tsv.
@@ -41,8 +41,7 @@ struct StoreConfig {
   double false_negative = 2e-3;  // budgets of a lookup in the chain
   double false_positive = 2e-5;
   uint64_t distinct_values = 3000;  // per slab, that the filters must tell apart at least
-  // While everything takes less than this part of the memory nothing becomes approximate: there is
-  // no need to save yet.
+  // While everything takes less than this part of the memory, nothing is moved to the chain.
   double exact_share = 0;
   // Of the memory, for items that are kept exactly although they could live in the chain. 0:
   // everything that repeats goes to the filters at once; 1: nothing does. A sixteenth holds the
@@ -69,7 +68,7 @@ struct StoreErrors {
   double promised_false_negative = 0;
   double promised_false_positive = 0;
   ErrorRates predicted;         // from the present load, over all slabs
-  double false_candidates = 0;  // filters asked in vain per lookup, predicted
+  double false_candidates = 0;  // filters queried in vain per lookup, predicted
   MeasuredRates measured;       // by ErrorSampler
 };
 
@@ -109,7 +108,7 @@ class Store {
 
   // Up to `steps` bounded background steps, going round the slabs. Returns how many found work.
   unsigned Maintain(unsigned steps, uint32_t now);
-  // Asks each slab for `stored` sampled keys and for `absent` keys that nobody stored.
+  // Asks each slab for `stored` sampled keys and for `absent` random keys, which are not stored.
   void MeasureErrors(unsigned stored, unsigned absent, uint32_t now);
 
   StoreUsage Usage() const;

@@ -134,7 +134,7 @@ struct MeasuredRates {
   uint64_t stored_asked = 0;     // probes for sampled keys that the chain holds
   uint64_t false_negatives = 0;  // of these, not found
   uint64_t wrong = 0;            // of these, found with another value
-  uint64_t absent_probes = 0;    // probes for keys that nobody stored
+  uint64_t absent_probes = 0;    // probes for random keys, which are not stored
   uint64_t false_positives = 0;  // of these, found
 
   static constexpr auto Fields() {

@@ -63,7 +63,7 @@ SlabBytes MeasureSlab(const KbfLayout& layout, uint64_t distinct_values) {
   Dictionary dictionary({.layout = layout}, secret, pool);
   for (uint64_t i = 0; i < distinct_values; ++i) {
     const std::string value = std::to_string(i);
-    for (uint32_t seen = 0; seen < Dictionary::kSightingsMin; ++seen) {
+    for (uint32_t seen = 0; seen < Dictionary::kMinOccurrences; ++seen) {
       (void)dictionary.Admit(value, 0);
     }
   }

@@ -108,7 +108,7 @@ std::vector<unsigned> ShareBlocks(std::span<const double> weights, unsigned symb
     const auto [density, i] = heap.top();
     heap.pop();
     const uint64_t size = uint64_t{1} << (check_bits[i] - check_bits_min);
-    // A block that cannot grow leaves the race; smaller ones may still fit.
+    // A block that cannot grow is not considered again; smaller ones may still fit.
     if (size > units_left || check_bits[i] + 1 >= symbol_bits) continue;
     units_left -= size;
     ++check_bits[i];

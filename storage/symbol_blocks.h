@@ -1,20 +1,21 @@
-// SymbolBlocks hands out symbols to values: each value owns an aligned block of 2^c symbols, and a
-// key's check bits choose one of them. It is a prefix code kept by a buddy allocator; it knows
-// values only as numbers.
+// SymbolBlocks assigns symbols to values: each value has an aligned block of 2^c symbols, and a
+// key's check bits choose one of them. It is a prefix code kept by a buddy allocator; values are
+// just numbers here. A unit is 2^check_bits_min symbols, the smallest block.
 //
 //   symbol, b bits:  | block: which value, b - c | check: which key, c |   c differs by block
 //
 // Promises:  Find(symbol) gives the one block that holds it. Blocks never overlap. Symbol 0 is
-//            never handed out: the first unit of 2^check_bits symbols stays reserved, so one block
-//            gets at most half of all symbols.
+//            never assigned: the first unit stays reserved, so one block gets at most half of all
+//            symbols.
 // Requires:  one writer; readers see a constant object (the slab's lock).
 // Costs:     8 bytes and 2 bits per unit (33 KB at 4,096 units); Find is one look-up; Allocate
 //            scans a bitmap of free blocks, at most one bit per unit; Free is O(log units); both
 //            write the block's units.
-// Why:       two keys of one value no longer cancel in a cell, and strangers are told apart even
-//            where nearly all keys have the same value, provided that a frequent value's block is
-//            as large as its share (with 4 symbols for every value, 3,000 even values gave 6e-6
-//            false positives, but a single one 8e-4).
+// Why:       two keys with the same value do not cancel in a cell, and absent keys are rejected
+// even
+//            where nearly all keys have one value, provided that a frequent value's block is as
+//            large as its share (with 4 symbols for every value, 3,000 even values gave 6e-6 false
+//            positives, but a single value 8e-4).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ namespace kbf {
 struct SymbolBlock {
   uint32_t first = 0;       // aligned to its size
   unsigned check_bits = 0;  // c: it has 2^c symbols
-  uint32_t value = 0;       // whose it is
+  uint32_t value = 0;       // its owner
 
   // The symbol that a key with these check bits has in this block.
   uint32_t Choose(uint32_t key_check) const {

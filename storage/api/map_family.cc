@@ -31,15 +31,15 @@ std::string RangeError(const MapOptions& options) {
   return {};
 }
 
-// m/k, or lines per row where several cells of a key share a line.
-double RowUnits(const Plan& plan, uint64_t capacity) {
+// m/k, or lines per row in a line-partitioned layout.
+double RowGroups(const Plan& plan, uint64_t capacity) {
   const KbfLayout& layout = plan.layout;
   return static_cast<double>(capacity) * layout.num_hashes /
-         (plan.load * layout.num_lines * CellsPerUnit(layout));
+         (plan.load * layout.num_lines * CellsPerGroup(layout));
 }
 
 double DamageOf(const Plan& plan, uint64_t capacity) {
-  const double strong = StrongEvidenceBits(plan.layout, plan.load, RowUnits(plan, capacity));
+  const double strong = StrongEvidenceBits(plan.layout, plan.load, RowGroups(plan, capacity));
   return std::exp2(-MapEvidenceBits(capacity, strong));
 }
 

@@ -1,5 +1,5 @@
 // EncodingTable turns a decoded encoding back into the index of its value: a sorted array, with the
-// papers' regression that guesses where in the array an encoding stands (000 §3.6).
+// papers' regression that guesses where in the array an encoding stands ([kBF] §3.6).
 //
 // Promises:  both lookups are exact for every input, stored or not; only their number of table
 //            reads differs.
@@ -7,8 +7,9 @@
 // Costs:     8 bytes per encoding. A lookup by regression reads at most kWalkMax entries plus what
 //            a binary search of the rest needs. On the first 2,577 greedy encodings that is 11.2
 //            reads on average with the published walk, 9.3 with local steps and 10.4 for plain
-//            binary search: the greedy list is no parabola, it jumps at powers of two. On encodings
-//            that follow one, such as x || x^3, it is 1 read. bench/fig02_encodings.cc measures.
+//            binary search: the greedy list does not follow a parabola, it jumps at powers of two.
+//            On encodings that follow one, such as x || x^3, it is 1 read. bench/fig02_encodings.cc
+//            measures.
 // Departs:   the papers walk on from the guess by (distance / average step) until they arrive. We
 //            also keep the bounds that the entries read so far imply, never step outside them, and
 //            halve them once the walk has taken kWalkMax reads; so a bad fit, or an encoding that
@@ -39,7 +40,7 @@ class EncodingTable {
   };
   enum class Walk : uint8_t {
     kAverageStep,  // as published: one step size for the whole table
-    kLocalStep,    // the slope of the parabola where the walk stands
+    kLocalStep,    // the slope of the parabola at the present place
   };
   // encoding = a + b x + c x^2, where x is the index in the sorted table.
   struct Parabola {

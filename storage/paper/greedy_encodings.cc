@@ -3,15 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 
 #include "storage/maths.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace kbf {
 namespace {
@@ -101,30 +94,6 @@ class GreedySearch {
   std::array<std::vector<uint32_t>, kWordBits> high_by_low_;  // admitted_ again: e / 64 by e % 64
 };
 
-// The head of a saved list; `count` numbers of 32 bits follow. All numbers are little-endian.
-//   0        4        8                16               24
-//   | magic  | version| count          | checksum       | encodings ...
-struct FileHead {
-  std::array<char, 4> magic;
-  uint32_t version;
-  uint64_t count;
-  uint64_t checksum;  // XXH3 of the encodings, seeded with their count
-};
-static_assert(sizeof(FileHead) == 24);
-static_assert(std::endian::native == std::endian::little);
-
-constexpr std::array<char, 4> kMagic = {'k', 'b', 'f', 'E'};
-constexpr uint32_t kVersion = 1;
-
-uint64_t Checksum(std::span<const uint32_t> encodings) {
-  return XXH3_64bits_withSeed(encodings.data(), encodings.size_bytes(), encodings.size());
-}
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-
 }  // namespace
 
 std::vector<uint32_t> GreedyEncodings(size_t count, unsigned bits_max) {
@@ -149,44 +118,6 @@ bool ObeysPairRule(std::span<const uint32_t> encodings) {
     }
   }
   return true;
-}
-
-bool SaveEncodings(const std::string& path, std::span<const uint32_t> encodings) {
-  if (encodings.size() > kSavedEncodingsMax) return false;
-  const FileHead head = {kMagic, kVersion, encodings.size(), Checksum(encodings)};
-  // Written beside the target and renamed, so that no reader ever meets half a file.
-  const std::string fresh = path + ".new";
-  std::FILE* file = std::fopen(fresh.c_str(), "wb");
-  if (file == nullptr) return false;
-  bool good = std::fwrite(&head, sizeof(head), 1, file) == 1;
-  // An empty list may have no address, which fwrite() and fread() must not be given.
-  if (!encodings.empty()) {
-    const size_t count = encodings.size();
-    good = good && std::fwrite(encodings.data(), sizeof(uint32_t), count, file) == count;
-  }
-  good = std::fclose(file) == 0 && good;
-  good = good && std::rename(fresh.c_str(), path.c_str()) == 0;
-  if (!good) std::remove(fresh.c_str());
-  return good;
-}
-
-std::optional<std::vector<uint32_t>> LoadEncodings(const std::string& path) {
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return std::nullopt;
-  FileHead head;
-  if (std::fread(&head, sizeof(head), 1, file.get()) != 1) return std::nullopt;
-  if (head.magic != kMagic || head.version != kVersion || head.count > kSavedEncodingsMax) {
-    return std::nullopt;
-  }
-  std::vector<uint32_t> encodings(static_cast<size_t>(head.count));
-  if (!encodings.empty()) {
-    const size_t count = encodings.size();
-    if (std::fread(encodings.data(), sizeof(uint32_t), count, file.get()) != count) {
-      return std::nullopt;
-    }
-  }
-  if (std::fgetc(file.get()) != EOF || Checksum(encodings) != head.checksum) return std::nullopt;
-  return encodings;
 }
 
 }  // namespace kbf

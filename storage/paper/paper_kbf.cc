@@ -23,6 +23,10 @@ PaperCell Sum(PaperCell a, PaperCell b) {
   return {a.counter() + b.counter(), a.value() ^ b.value()};
 }
 
+bool HasEmptyCell(std::span<const PaperCell> cells) {
+  return std::ranges::any_of(cells, [](PaperCell cell) { return cell.counter() == 0; });
+}
+
 PaperAnswer AnswerOf(std::optional<uint32_t> encoding) {
   if (!encoding) return {PaperOutcome::kNotDecodable};
   return {PaperOutcome::kFound, *encoding};
@@ -89,7 +93,7 @@ std::optional<uint32_t> EncodingSet::Decode23(uint32_t v1, uint32_t v3) const {
   if (!pair) return std::nullopt;
   const bool first_fits = ContainsPair(pair->first ^ v3);
   const bool second_fits = ContainsPair(pair->second ^ v3);
-  // Both may fit by chance: the pair rule says nothing about XORs of four.
+  // Both may fit by chance: the pair rule does not cover XORs of four.
   if (first_fits == second_fits) return std::nullopt;
   return first_fits ? pair->first : pair->second;
 }
@@ -103,10 +107,8 @@ PaperCell::PaperCell(unsigned counter, uint32_t value)
 
 PaperAnswer DecodeCells(const EncodingSet& set, std::span<const PaperCell> cells,
                         PaperChoices choices) {
-  // Absence first: a cell with counter 1 may belong to somebody else.
-  for (const PaperCell cell : cells) {
-    if (cell.counter() == 0) return {PaperOutcome::kAbsent};
-  }
+  // Absence first: a cell with counter 1 may be another key's.
+  if (HasEmptyCell(cells)) return {PaperOutcome::kAbsent};
   // Of Queue2 the first value and the first that differs from it are enough, of Queue3 the first; 0
   // is "none".
   uint32_t v1 = 0;

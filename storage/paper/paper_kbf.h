@@ -1,6 +1,6 @@
-// PaperKbf is the key-value Bloom filter as the papers publish it (000 §3.4-3.5, §4; 001 §III.E-F),
-// for the reproduction of their figures. It is not what the store uses: its cells have no check
-// bits and decoding is O(N).
+// PaperKbf is the key-value Bloom filter as the papers publish it ([kBF] §3.4-3.5, §4; [kBF-conf]
+// §III.E-F), for the reproduction of their figures. It is not what the store uses: its cells have
+// no check bits and decoding is O(N).
 //
 // Promises:  as long as only stored keys are updated and deleted, a stored key gets its own value
 //            or kNotDecodable, with the chance that StoredNotDecodable() of maths.h bounds; never
@@ -44,14 +44,14 @@ class EncodingSet {
  public:
   static constexpr unsigned kBitsMax = 29;
 
-  // Null if an encoding is 0 or wider than kBitsMax, or if the pair rule is broken (000 §3.2).
+  // Null if an encoding is 0 or wider than kBitsMax, or if the pair rule is broken ([kBF] §3.2).
   [[nodiscard]] static std::shared_ptr<const EncodingSet> Create(std::vector<uint32_t> encodings);
 
   std::span<const uint32_t> encodings() const { return encodings_; }
   bool Contains(uint32_t x) const { return x < is_encoding_.size() && is_encoding_[x]; }  // B1
   bool ContainsPair(uint32_t x) const { return x < is_pair_.size() && is_pair_[x]; }      // B2
 
-  // The two encodings whose XOR is v1, or nothing; the scan of all encodings of 000 §3.5.
+  // The two encodings whose XOR is v1, or nothing; the scan of all encodings of [kBF] §3.5.
   std::optional<std::pair<uint32_t, uint32_t>> Decode2(uint32_t v1) const;
   // The one encoding that both XORs of two contain, or nothing.
   std::optional<uint32_t> Decode22(uint32_t v1, uint32_t v2) const;
@@ -108,7 +108,7 @@ enum class PaperStatus : uint8_t {
   kOddSize,       // Compress: m cannot be halved
 };
 
-// What decoding may use besides cells with counter 1; 000 §6.4 compares the two.
+// What decoding may use besides cells with counter 1; [kBF] §6.4 compares the two.
 enum class PaperChoices : uint8_t {
   kFirst,  // decode22 only
   kBoth,   // decode22, else decode23

@@ -20,11 +20,11 @@ const HashSecret kSecret = HashSecret::FromSeed(7);
 // 63 units, 6 symbol bits above the check bits.
 DictionaryConfig SmallConfig() { return {KbfLayout{CellKind::kPair32, 10, 4, 4, 4}, 1 << 20}; }
 
-// Values, uses and recycling as a slab would have them: the filters are sets of codes, each made of
-// the last `uses_per_set` uses, of which the newest `sets` stay.
-class Slab {
+// Uses and recycles codes as the filters of a slab do. A filter is a set of codes of `uses_per_set`
+// uses; the newest `sets` filters are kept.
+class Filters {
  public:
-  Slab(Dictionary& dictionary, unsigned uses_per_set, unsigned sets)
+  Filters(Dictionary& dictionary, unsigned uses_per_set, unsigned sets)
       : dictionary_(dictionary), uses_per_set_(uses_per_set), sets_max_(sets) {}
 
   bool Use(std::string_view bytes, uint32_t flags = 0) {
@@ -143,7 +143,7 @@ TEST_SUITE("storage") {
       BlobPool pool;
       const KbfLayout layout;
       Dictionary dictionary({layout, 1 << 20}, kSecret, pool);
-      Slab slab(dictionary, 20000, 4);
+      Filters slab(dictionary, 20000, 4);
       unsigned refused_late = 0;
       for (unsigned i = 0; i < 200000; ++i) {
         const bool used = slab.Use("value " + std::to_string(choose(random)));
@@ -250,7 +250,7 @@ TEST_SUITE("storage") {
     MESSAGE("values after the flood: " << dictionary.num_values());
     CHECK(dictionary.num_values() >= half / 4 - 1);
     CHECK(static_cast<double>(dictionary.num_values()) < half + mean + 5 * std::sqrt(mean));
-    // Values that repeat get in at the second sighting, in the middle of the flood.
+    // Values that repeat get in at the second occurrence, in the middle of the flood.
     for (unsigned i = 0; i < 500; ++i) {
       CAPTURE(i);
       const std::string bytes = "again and again " + std::to_string(i);
@@ -261,21 +261,20 @@ TEST_SUITE("storage") {
     unsigned known = 0;
     for (unsigned i = 0; i < 500; ++i)
       known += dictionary.Knows("again and again " + std::to_string(i), 0);
-    CHECK(
-        known >=
-        490);  // a halving between the two sightings costs the first one: once in 2,048 increments
+    CHECK(known >= 490);  // a halving between the two occurrences costs the first one: once in
+                          // 2,048 increments
     // A long value must repeat more often: 2 + 20,480 / 4,096 = 7 times.
     const std::string large(20480, 'l');
-    unsigned sightings = 1;
-    while (!dictionary.Admit(large, 0)) ++sightings;
-    CHECK(sightings >= 6);
-    CHECK(sightings <= 11);
+    unsigned occurrences = 1;
+    while (!dictionary.Admit(large, 0)) ++occurrences;
+    CHECK(occurrences >= 6);
+    CHECK(occurrences <= 11);
   }
 
   TEST_CASE("a large block gives way when values need the symbols") {
     BlobPool pool;
     Dictionary dictionary(DictionaryConfig{}, kSecret, pool);
-    Slab slab(dictionary, 20000, 4);
+    Filters slab(dictionary, 20000, 4);
     const uint64_t seed = 31;
     CAPTURE(seed);
     std::mt19937_64 random(seed);
@@ -314,14 +313,14 @@ TEST_SUITE("storage") {
       REQUIRE(sketch.Increment(hash) >= count);
       REQUIRE(sketch.Estimate(hash) >= count);
     }
-    // Strangers only: halvings take the old counts down, and few strangers look old.
+    // Absent keys only: halvings take the old counts down, and few absent keys look old.
     unsigned looked_old = 0;
-    const unsigned strangers = 100000;
-    for (unsigned i = 0; i < strangers; ++i) {
+    const unsigned absent_keys = 100000;
+    for (unsigned i = 0; i < absent_keys; ++i) {
       const bool old = sketch.Increment(random()) > 1;
       if (i >= 20000) looked_old += old;
     }
-    MESSAGE("strangers that looked old: " << looked_old << " of 80000");
+    MESSAGE("absent keys that looked old: " << looked_old << " of 80000");
     const double mean = 1.1e-3 * 80000;
     CHECK(looked_old < mean + 5 * std::sqrt(mean));
     unsigned remembered = 0;

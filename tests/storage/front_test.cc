@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace kbf {
@@ -26,21 +27,20 @@ struct World {
     return Put(item, value);
   }
   Item* Put(const NewItem& from, const std::string& value) {
-    Item* item = front.Create(from);
+    ItemPtr item = front.Create(from);
     REQUIRE(item != nullptr);
     std::copy(value.begin(), value.end(), item->value_data());
-    front.Link(item, HashKey(from.key, secret));
-    return item;
+    return front.Link(std::move(item), HashKey(from.key, secret));
   }
   void Replace(Item* old, const std::string& value, uint32_t flags) {
     NewItem from;
     from.key = old->key();
     from.flags = flags;
     from.value_bytes = static_cast<uint32_t>(value.size());
-    Item* item = front.Create(from);
+    ItemPtr item = front.Create(from);
     REQUIRE(item != nullptr);
     std::copy(value.begin(), value.end(), item->value_data());
-    front.Replace(old, item, front.HashOf(*old));
+    front.Replace(old, std::move(item), front.HashOf(*old));
   }
   Item* Find(const std::string& key) { return front.Find(key, HashKey(key, secret)); }
   void Drop(Item* item) { front.Unlink(item, front.HashOf(*item)); }
@@ -259,9 +259,9 @@ TEST_SUITE("storage") {
     std::vector<Item*> items;
     for (int i = 0; i < 20; ++i) {
       const std::string key = "same" + std::to_string(i);
-      items.push_back(world.front.Create({.key = key}));
+      ItemPtr item = world.front.Create({.key = key});
       CHECK(world.front.Find(key, hash) == nullptr);
-      world.front.Link(items.back(), hash);
+      items.push_back(world.front.Link(std::move(item), hash));
     }
     for (int i = 0; i < 20; ++i) {
       const std::string key = "same" + std::to_string(i * 7 % 20);
@@ -295,7 +295,8 @@ TEST_SUITE("storage") {
     kept.Reset();  // the address sanitizer's leak check says whether this freed it
   }
 
-  TEST_CASE("the hand gives every item nobody touched, and touched ones only rounds later") {
+  TEST_CASE(
+      "the hand returns every item that was not touched, and touched ones only rounds later") {
     World world;
     constexpr int kItems = 10000;
     for (int i = 0; i < kItems; ++i) world.Put(std::to_string(i), "");

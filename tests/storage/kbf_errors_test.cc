@@ -13,13 +13,14 @@
 #include "storage/maths.h"
 #include "storage/planner.h"
 #include "tests/storage/kbf_world.h"
+#include "tests/storage/statistics.h"
 
 namespace kbf {
 namespace {
 
-uint64_t NumSeeds() { return std::getenv("KBF_SOAK") != nullptr ? 10 : 1; }
+uint64_t NumSeeds() { return Soak() ? 10 : 1; }
 
-constexpr uint64_t kFirstStranger = uint64_t{1} << 40;
+constexpr uint64_t kFirstAbsent = uint64_t{1} << 40;
 
 Plan DefaultPlan() { return MakePlan({}).plan.value(); }
 
@@ -56,13 +57,13 @@ void CheckCount(double count, double mean) {
 
 void CheckAgainstPrediction(const MeasuredErrors& counts, const ErrorRates& rates) {
   CheckCount(counts.false_negative, rates.false_negative * static_cast<double>(counts.stored));
-  CheckCount(counts.false_positive, rates.false_positive * static_cast<double>(counts.strangers));
+  CheckCount(counts.false_positive, rates.false_positive * static_cast<double>(counts.absent_keys));
 }
 
 void CheckBounds(const MeasuredErrors& counts, double false_negative, double false_positive,
                  double wrong) {
   CHECK(counts.false_negative <= false_negative * static_cast<double>(counts.stored));
-  CHECK(counts.false_positive <= false_positive * static_cast<double>(counts.strangers));
+  CHECK(counts.false_positive <= false_positive * static_cast<double>(counts.absent_keys));
   CHECK(counts.wrong <= wrong * static_cast<double>(counts.stored));
 }
 
@@ -107,7 +108,7 @@ TEST_SUITE("storage") {
         const double bytes_per_key = static_cast<double>(filter.memory_bytes()) / kKeys;
         CHECK(bytes_per_key <= 24);
         MeasuredErrors fresh;
-        MeasureErrors(filter, world, stored, kFirstStranger, 2 * kKeys, &fresh);
+        MeasureErrors(filter, world, stored, kFirstAbsent, 2 * kKeys, &fresh);
         CheckBounds(fresh, 2e-3, 2e-5, 0);
         CheckAgainstPrediction(fresh, PredictErrors(plan.layout, filter.load(), world.match()));
 
@@ -117,7 +118,7 @@ TEST_SUITE("storage") {
         for (int round = 0; round < 10; ++round)
           refused = Churn(&filter, world, &stored, &next_key, &random);
         MeasuredErrors churned;
-        MeasureErrors(filter, world, stored, kFirstStranger, 2 * kKeys, &churned);
+        MeasureErrors(filter, world, stored, kFirstAbsent, 2 * kKeys, &churned);
         CheckBounds(churned, 4e-3, 3e-5, 3e-6);
         CHECK(filter.size() == kKeys);
 
@@ -145,7 +146,7 @@ TEST_SUITE("storage") {
           Kbf filter = world.MakeFilter(keys, plan.load);
           CHECK(static_cast<double>(filter.memory_bytes()) / static_cast<double>(keys) <= 24);
           const auto stored = Fill(&filter, world, f * keys, keys);
-          MeasureErrors(filter, world, stored, kFirstStranger + f * keys, keys, &fresh);
+          MeasureErrors(filter, world, stored, kFirstAbsent + f * keys, keys, &fresh);
           predicted_lost +=
               PredictErrors(plan.layout, filter.load(), world.match()).false_negative *
               static_cast<double>(keys);
@@ -169,7 +170,7 @@ TEST_SUITE("storage") {
         uint64_t next_key = f * keys * 100 + keys;
         for (int round = 0; round < 10; ++round)
           (void)Churn(&filter, world, &stored, &next_key, &random);
-        MeasureErrors(filter, world, stored, kFirstStranger + f * keys, keys, &churned);
+        MeasureErrors(filter, world, stored, kFirstAbsent + f * keys, keys, &churned);
       }
       CheckBounds(churned, 4e-3, 3e-5, 3e-6);
     }
@@ -197,7 +198,7 @@ TEST_SUITE("storage") {
       Kbf filter = world.MakeFilter(kKeys, load);
       const auto stored = Fill(&filter, world, 0, kKeys);
       MeasuredErrors counts;
-      MeasureErrors(filter, world, stored, kFirstStranger, 5 * kKeys, &counts);
+      MeasureErrors(filter, world, stored, kFirstAbsent, 5 * kKeys, &counts);
       CHECK(counts.wrong == 0);
       CheckAgainstPrediction(counts, PredictErrors(layout, filter.load(), world.match()));
     }
@@ -221,7 +222,7 @@ TEST_SUITE("storage") {
       Kbf filter = world.MakeFilter(kKeys, load);
       const auto stored = Fill(&filter, world, 0, kKeys);
       MeasuredErrors counts;
-      MeasureErrors(filter, world, stored, kFirstStranger, 5 * kKeys, &counts);
+      MeasureErrors(filter, world, stored, kFirstAbsent, 5 * kKeys, &counts);
       const ErrorRates rates = PredictErrors(layout, filter.load(), world.match());
       const double lost = rates.false_negative * kKeys;
       const double found = rates.false_positive * 5 * kKeys;
@@ -235,17 +236,17 @@ TEST_SUITE("storage") {
     }
   }
 
-  TEST_CASE("evidence means what it says: strangers show b bits or more with chance below 2^-b") {
-    // Overloaded on purpose, so that many strangers are found at all. In a small filter strangers
-    // share several cells with one key, which must not count as several agreements. 4 M strangers
-    // each; bounds are mean + 5σ.
-    constexpr double kStrangers = 4000000;
+  TEST_CASE("evidence means what it says: absent keys show b bits or more with chance below 2^-b") {
+    // Overloaded on purpose, so that many absent keys are found at all. In a small filter absent
+    // keys share several cells with one key, which must not count as several agreements. 4 M absent
+    // keys each; bounds are mean + 5σ.
+    constexpr double kAbsentKeys = 4000000;
     struct Setting {
       KbfLayout layout;
       size_t values;
       uint64_t keys;
       double load;
-      int bits_seen;  // at least fifty strangers get that far
+      int bits_seen;  // at least fifty absent keys get that far
     };
     for (const auto& [layout, values, keys, load, bits_seen] :
          {Setting{{CellKind::kPair32, 14, 2, 4, 4}, 3000, 200000, 1.6, 5},
@@ -255,12 +256,12 @@ TEST_SUITE("storage") {
       const KbfWorld world(layout, EvenShares(values), 23);
       std::vector<double> at_least(60);
       const uint64_t filters = std::max<uint64_t>(1, 20000 / keys);
-      const auto strangers = static_cast<uint64_t>(kStrangers) / filters;
+      const auto absent_keys = static_cast<uint64_t>(kAbsentKeys) / filters;
       for (uint64_t f = 0; f < filters; ++f) {
         Kbf filter = world.MakeFilter(keys, load, 0);
         (void)Fill(&filter, world, f * keys, keys);
-        for (uint64_t i = 0; i < strangers; ++i) {
-          const QueryResult result = filter.Query(world.Key(kFirstStranger + i), world.blocks());
+        for (uint64_t i = 0; i < absent_keys; ++i) {
+          const QueryResult result = filter.Query(world.Key(kFirstAbsent + i), world.blocks());
           if (result.outcome != Outcome::kFound) continue;
           for (int bits = 0; bits < 60 && static_cast<float>(bits) <= result.evidence_bits;
                ++bits) {
@@ -271,7 +272,7 @@ TEST_SUITE("storage") {
       CHECK(at_least[bits_seen] > 50);
       for (int bits = 0; bits < 60; ++bits) {
         CAPTURE(bits);
-        const double mean = kStrangers * std::exp2(-bits);
+        const double mean = kAbsentKeys * std::exp2(-bits);
         CHECK(at_least[bits] < mean + 5 * std::sqrt(mean) + 1);
       }
     }
@@ -294,7 +295,7 @@ TEST_SUITE("storage") {
   }
 
   TEST_CASE("at p-capacity 3.33 % of the cells hold three entries or more") {
-    // 000 §4 predicts P_n(1) = 0.0333132 and plots 0.0333313.
+    // [kBF] §4 predicts P_n(1) = 0.0333132 and plots 0.0333313.
     const KbfWorld world({CellKind::kPair32, 14, 2, 10, 10}, EvenShares(3000), 31);
     constexpr uint64_t kKeys = 400000;
     Kbf filter = world.MakeFilter(kKeys, std::numbers::ln2);
@@ -319,7 +320,7 @@ TEST_SUITE("storage") {
     const auto check = [&](const Kbf& filter, std::span<const StoredKey> stored) {
       CHECK(filter.load() == doctest::Approx(plan.load).epsilon(0.001));
       MeasuredErrors counts;
-      MeasureErrors(filter, world, stored, kFirstStranger, kKeys, &counts);
+      MeasureErrors(filter, world, stored, kFirstAbsent, kKeys, &counts);
       CheckBounds(counts, 2e-3, 2e-5, 0);
       CheckAgainstPrediction(counts, PredictErrors(plan.layout, filter.load(), world.match()));
     };

@@ -174,15 +174,15 @@ TEST_SUITE("storage") {
     const KbfWorld world(kTriple64, EvenShares(10), 1);
     Kbf filter = world.MakeFilter(1000, 1);
     const KeyHash stored = world.Key(1);
-    const KeyHash stranger = world.Key(2);
+    const KeyHash absent_key = world.Key(2);
     CHECK(filter.DeleteSymbol(stored, world.Symbol(stored, 3)) == KbfStatus::kNotHeld);
     filter.Insert(stored, world.Symbol(stored, 3));
     const auto before = filter.CountHistogram();
-    CHECK(filter.DeleteSymbol(stranger, world.Symbol(stranger, 3)) == KbfStatus::kNotHeld);
+    CHECK(filter.DeleteSymbol(absent_key, world.Symbol(absent_key, 3)) == KbfStatus::kNotHeld);
     CHECK(filter.DeleteSymbol(stored, world.Symbol(stored, 4)) ==
           KbfStatus::kNotHeld);  // another symbol than is there
-    CHECK(filter.Delete(stranger, world.blocks(), 0) == KbfStatus::kAbsent);
-    CHECK(filter.Update(stranger, world.blocks(), world.block_of(1), 0) == KbfStatus::kAbsent);
+    CHECK(filter.Delete(absent_key, world.blocks(), 0) == KbfStatus::kAbsent);
+    CHECK(filter.Update(absent_key, world.blocks(), world.block_of(1), 0) == KbfStatus::kAbsent);
     CHECK(filter.Delete(stored, world.blocks(), 1000) == KbfStatus::kWeakEvidence);
     CHECK(filter.CountHistogram() == before);
     CHECK(filter.size() == 1);

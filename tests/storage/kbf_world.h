@@ -95,13 +95,13 @@ struct MeasuredErrors {
   double false_positive = 0;
   double wrong = 0;
   uint64_t stored = 0;
-  uint64_t strangers = 0;
+  uint64_t absent_keys = 0;
 };
 
 // Counts, not rates, so that several filters add up.
 inline void MeasureErrors(const Kbf& filter, const KbfWorld& world,
-                          std::span<const StoredKey> stored, uint64_t first_stranger,
-                          uint64_t strangers, MeasuredErrors* counts) {
+                          std::span<const StoredKey> stored, uint64_t first_absent,
+                          uint64_t absent_keys, MeasuredErrors* counts) {
   constexpr size_t kBatch = 256;
   std::vector<KeyHash> keys;
   std::vector<QueryResult> results(kBatch);
@@ -119,17 +119,17 @@ inline void MeasureErrors(const Kbf& filter, const KbfWorld& world,
       }
     }
   }
-  for (uint64_t begin = 0; begin < strangers; begin += kBatch) {
+  for (uint64_t begin = 0; begin < absent_keys; begin += kBatch) {
     keys.clear();
-    for (uint64_t i = begin; i < std::min(strangers, begin + kBatch); ++i) {
-      keys.push_back(world.Key(first_stranger + i));
+    for (uint64_t i = begin; i < std::min(absent_keys, begin + kBatch); ++i) {
+      keys.push_back(world.Key(first_absent + i));
     }
     filter.QueryMany(keys, world.blocks(), results.data());
     for (size_t i = 0; i < keys.size(); ++i)
       counts->false_positive += results[i].outcome == Outcome::kFound;
   }
   counts->stored += stored.size();
-  counts->strangers += strangers;
+  counts->absent_keys += absent_keys;
 }
 
 }  // namespace kbf

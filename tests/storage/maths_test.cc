@@ -18,14 +18,14 @@ doctest::Approx Near(double value, double relative) {
   return doctest::Approx(value).epsilon(relative).scale(0);
 }
 
-// A filter reduced to what errors come from: which keys share which cells, and whether a stranger's
-// symbol passes for our own (chance `match`). Nothing of maths.cc is used. Cells of a key are
+// A filter reduced to what errors come from: which keys share which cells, and whether an absent
+// key's symbol passes for our own (chance `match`). Nothing of maths.cc is used. Cells of a key are
 // distinct.
 class UrnModel {
  public:
   UrnModel(const KbfLayout& layout, double match, size_t num_cells, uint64_t seed)
       : layout_(layout), decodable_(Decodable(layout.kind)), match_(match), rng_(seed) {
-    cells_.resize(num_cells / CellsPerUnit(layout) * CellsPerUnit(layout));
+    cells_.resize(num_cells / CellsPerGroup(layout) * CellsPerGroup(layout));
   }
 
   void Insert(uint32_t key) {
@@ -33,27 +33,27 @@ class UrnModel {
     for (size_t cell : placed_.back()) cells_[cell].push_back(key);
   }
 
-  // A stored key is found unless no cell decodes or a stranger stays beside it.
+  // A stored key is found unless no cell decodes or an absent key stays beside it.
   bool FindsStored(uint32_t key) {
     const std::vector<size_t>& places = placed_[key];
     const bool decodes = std::any_of(places.begin(), places.end(), [this](size_t cell) {
       return cells_[cell].size() <= decodable_;
     });
-    return decodes && Strangers(places, key) == 0;
+    return decodes && OtherCandidates(places, key) == 0;
   }
 
   // REQUIRES: no key has the number kNobody.
-  bool FindsStranger() { return Strangers(Draw(), kNobody) == 1; }
+  bool FindsAbsent() { return OtherCandidates(Draw(), kNobody) == 1; }
 
  private:
   static constexpr uint32_t kNobody = ~0u;
 
   std::vector<size_t> Draw() {
-    const size_t width = CellsPerUnit(layout_);
+    const size_t width = CellsPerGroup(layout_);
     std::vector<size_t> places;
-    for (size_t unit : Distinct(layout_.num_lines, cells_.size() / width)) {
-      for (size_t cell : Distinct(HashesPerUnit(layout_), width)) {
-        places.push_back(unit * width + cell);
+    for (size_t group : Distinct(layout_.num_lines, cells_.size() / width)) {
+      for (size_t cell : Distinct(HashesPerGroup(layout_), width)) {
+        places.push_back(group * width + cell);
       }
     }
     return places;
@@ -72,7 +72,7 @@ class UrnModel {
 
   // Other keys that decode somewhere in `places`, match the check bits and are contradicted
   // nowhere.
-  unsigned Strangers(const std::vector<size_t>& places, uint32_t self) {
+  unsigned OtherCandidates(const std::vector<size_t>& places, uint32_t self) {
     std::vector<uint32_t> candidates;
     for (size_t cell : places) {
       if (cells_[cell].size() > decodable_) continue;
@@ -145,7 +145,7 @@ TEST_SUITE("storage") {
       for (double n : {10.0, 12345.0, 1e9}) {
         CAPTURE(p);
         CAPTURE(n);
-        const double m = -n * std::log(p) / (ln2 * ln2);  // 000 §4
+        const double m = -n * std::log(p) / (ln2 * ln2);  // [kBF] §4
         CHECK(PCapacity(m, p) == Near(n, 1e-12));
         CHECK(n * OptimalHashes(p) / m == Near(ln2, 1e-12));  // ρ = 1
       }
@@ -201,7 +201,7 @@ TEST_SUITE("storage") {
       const double p1 = l * e, p2 = l * l / 2 * e, p3 = l * l * l / 6 * e, p4 = l * p3 / 4;
       const double from2 = 1 - e - p1, from3 = from2 - p2, from4 = from3 - p3, from5 = from4 - p4;
 
-      // Pairs, with symbols so many that two strangers never have the same one.
+      // Pairs, with symbols so many that two absent keys never have the same one.
       const double match = 1.0 / 16;
       const ErrorRates pairs = PredictErrors({CellKind::kPair64, 30, 4, 5, 5}, l, match);
       CHECK(pairs.false_negative ==
@@ -224,8 +224,8 @@ TEST_SUITE("storage") {
       KbfLayout layout;
       double lambda, match;
     };
-    // Loads above the planner's, so that 50,000 keys and 300,000 strangers show errors enough. The
-    // formula counts candidates that stay, a query misses where two do: a difference of order
+    // Loads above the planner's, so that 50,000 keys and 300,000 absent keys show errors enough.
+    // The formula counts candidates that stay, a query misses where two do: a difference of order
     // match², so match is small.
     for (const auto& [layout, lambda, match] :
          {Setting{kPairs, 1.8, 1.0 / 8}, Setting{kTriples, 2.2, 1.0 / 32}}) {
@@ -233,15 +233,15 @@ TEST_SUITE("storage") {
       CAPTURE(lambda);
       const unsigned k = layout.num_hashes;
       constexpr uint32_t kKeys = 50000;
-      constexpr uint32_t kStrangers = 300000;
+      constexpr uint32_t kAbsentKeys = 300000;
       UrnModel urns(layout, match, static_cast<size_t>(kKeys * k / lambda), seed);
       for (uint32_t key = 0; key < kKeys; ++key) urns.Insert(key);
       unsigned lost = 0, found = 0;
       for (uint32_t key = 0; key < kKeys; ++key) lost += !urns.FindsStored(key);
-      for (uint32_t i = 0; i < kStrangers; ++i) found += urns.FindsStranger();
+      for (uint32_t i = 0; i < kAbsentKeys; ++i) found += urns.FindsAbsent();
       const ErrorRates rates = PredictErrors(layout, lambda, match);
       CheckCount(lost, kKeys, rates.false_negative);
-      CheckCount(found, kStrangers, rates.false_positive);
+      CheckCount(found, kAbsentKeys, rates.false_positive);
     }
   }
 
@@ -264,12 +264,12 @@ TEST_SUITE("storage") {
       CAPTURE(layout.num_lines);
       const unsigned k = layout.num_hashes;
       constexpr uint32_t kKeys = 50000;
-      constexpr uint32_t kStrangers = 300000;
+      constexpr uint32_t kAbsentKeys = 300000;
       UrnModel urns(layout, match, static_cast<size_t>(kKeys * k / lambda), seed);
       for (uint32_t key = 0; key < kKeys; ++key) urns.Insert(key);
       unsigned lost = 0, found = 0;
       for (uint32_t key = 0; key < kKeys; ++key) lost += !urns.FindsStored(key);
-      for (uint32_t i = 0; i < kStrangers; ++i) found += urns.FindsStranger();
+      for (uint32_t i = 0; i < kAbsentKeys; ++i) found += urns.FindsAbsent();
       const ErrorRates rates = PredictErrors(layout, lambda, match);
       const auto check = [](double count, double mean) {
         CAPTURE(mean);
@@ -278,7 +278,7 @@ TEST_SUITE("storage") {
         CHECK(count > mean / 2 - 5 * std::sqrt(mean));
       };
       check(lost, kKeys * rates.false_negative);
-      check(found, kStrangers * rates.false_positive);
+      check(found, kAbsentKeys * rates.false_positive);
     }
   }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <string>
@@ -13,14 +12,10 @@
 
 #include "storage/store.h"
 #include "tests/storage/kbf_world.h"
+#include "tests/storage/store_world.h"
 
 namespace kbf {
 namespace {
-
-bool Soak() { return std::getenv("KBF_SOAK") != nullptr; }
-
-std::string KeyName(uint64_t number) { return "user:" + std::to_string(number) + ":segment"; }
-std::string ValueText(uint64_t value) { return "segment-" + std::to_string(value) + "-of-many"; }
 
 // Draws values by share, as a pure function of a word.
 class Values {
@@ -50,11 +45,8 @@ struct Counts {
   double asked = 0, missed = 0, wrong = 0;
 };
 
-// Errors, in the share of `asked`, allowed: the contract's rate plus 5σ of a count that small.
-bool Within(double count, double asked, double rate) {
-  const double mean = rate * asked;
-  return count <= mean + 5 * std::sqrt(mean) + 1;
-}
+// Whether so many errors are within the contract's rate, but for chance.
+bool Within(double count, double asked, double rate) { return count <= MostEvents(rate, asked); }
 
 void ChurnFor(const char* name, const std::vector<double>& shares) {
   CAPTURE(std::string(name));
@@ -63,9 +55,9 @@ void ChurnFor(const char* name, const std::vector<double>& shares) {
   config.memory_bytes = uint64_t{Soak() ? 16u : 5u} << 20;
   config.num_slabs = Soak() ? 4 : 1;
   config.front_share = 0.05;
-  const auto made = Store::Create(config, HashSecret::FromSeed(shares.size()));
-  REQUIRE(made.store);
-  Store& store = *made.store;
+  const auto made = MakeStore(config, shares.size());
+  REQUIRE(made != nullptr);
+  Store& store = *made;
   const Values values(shares);
   std::mt19937_64 random(5);
   uint32_t now = 1000;
@@ -125,16 +117,16 @@ void ChurnFor(const char* name, const std::vector<double>& shares) {
       ++held.asked;
       held.missed += !reading.hit;
     }
-    double foreign = 0;
-    const double strangers = 200000;
-    for (uint64_t i = 0; i < strangers; ++i)
-      foreign += store.Get(KeyName((uint64_t{1} << 50) + turnover * 1000000 + i), now).hit;
+    double false_positives = 0;
+    const double absent_keys = 200000;
+    for (uint64_t i = 0; i < absent_keys; ++i)
+      false_positives += store.Get(KeyName((uint64_t{1} << 50) + turnover * 1000000 + i), now).hit;
     const StoreUsage usage = store.Usage();
     tombstones_max = std::max(tombstones_max, usage.slabs.tombstones);
-    CHECK(Within(held.missed, held.asked, 2e-3));
-    CHECK(Within(held.wrong, held.asked, 2e-6));
-    CHECK(Within(gone.wrong, gone.asked, 2e-5));
-    CHECK(Within(foreign, strangers, 2e-5));
+    CHECK(Within(held.missed, held.asked, kFalseNegative));
+    CHECK(Within(held.wrong, held.asked, kWrong));
+    CHECK(Within(gone.wrong, gone.asked, kFalsePositive));
+    CHECK(Within(false_positives, absent_keys, kFalsePositive));
     CHECK(usage.total_bytes() <= config.memory_bytes);
     if (turnover == turnovers || turnover == 1) {
       store.MeasureErrors(512, 1000, now);
@@ -143,24 +135,27 @@ void ChurnFor(const char* name, const std::vector<double>& shares) {
       MESSAGE(
           std::string(name)
           << ", turnover " << turnover << ": FN " << held.missed / held.asked << " (predicted "
-          << errors.predicted.false_negative << "), FP " << foreign / strangers << " (predicted "
-          << errors.predicted.false_positive << "), wrong " << held.wrong << " of " << held.asked
-          << ", expired or deleted but served " << gone.wrong << " of " << gone.asked
-          << "; chain keys " << usage.slabs.chain_keys << ", filters " << usage.slabs.filters
-          << ", fill "
+          << errors.predicted.false_negative << "), FP " << false_positives / absent_keys
+          << " (predicted " << errors.predicted.false_positive << "), wrong " << held.wrong
+          << " of " << held.asked << ", expired or deleted but served " << gone.wrong << " of "
+          << gone.asked << "; chain keys " << usage.slabs.chain_keys << ", filters "
+          << usage.slabs.filters << ", fill "
           << static_cast<double>(usage.slabs.chain_keys) /
                  (static_cast<double>(usage.slabs.filters * store.config().filter_keys) + 1)
           << ", tombstones " << usage.slabs.tombstones << ", joins " << chain.joins
           << ", compressions " << chain.compressions << ", disagreements " << chain.disagreements
           << ", false candidates " << errors.false_candidates << ", memory "
           << static_cast<double>(usage.total_bytes()) / static_cast<double>(config.memory_bytes));
-      // The store's own measurement agrees.
-      CHECK(Within(static_cast<double>(errors.measured.false_negatives),
-                   static_cast<double>(errors.measured.stored_asked), 2e-3));
+      // The store's own measurement agrees. The sample is a part of 512 keys, so each of its keys
+      // is asked for several times.
+      constexpr double kRepeats = 8;
+      CHECK(
+          static_cast<double>(errors.measured.false_negatives) <=
+          MostEvents(kFalseNegative, static_cast<double>(errors.measured.stored_asked), kRepeats));
       CHECK(Within(static_cast<double>(errors.measured.wrong),
-                   static_cast<double>(errors.measured.stored_asked), 2e-6));
+                   static_cast<double>(errors.measured.stored_asked), kWrong));
       CHECK(Within(static_cast<double>(errors.measured.false_positives),
-                   static_cast<double>(errors.measured.strangers_asked), 2e-5));
+                   static_cast<double>(errors.measured.absent_probes), kFalsePositive));
       CHECK(errors.measured.stored_asked > 50);
     }
   }
@@ -182,12 +177,12 @@ TEST_SUITE("storage") {
     config.memory_bytes = uint64_t{Soak() ? 24u : 6u} << 20;
     config.num_slabs = 2;
     config.front_share = 0.03;
-    const auto made = Store::Create(config, HashSecret::FromSeed(99));
-    Store& store = *made.store;
+    const auto made = MakeStore(config, 99);
+    Store& store = *made;
     const uint64_t keys = config.memory_bytes / 40;  // more than fit: filters are dropped
     std::vector<Written> written(keys);
     std::vector<std::string> texts;
-    for (uint64_t i = 0; i < 3000; ++i) texts.push_back(ValueText(i));
+    for (uint64_t i = 0; i < kDistinctValues; ++i) texts.push_back(ValueText(i));
     // Consecutive versions of one key have different values.
     const auto value_of = [&](uint64_t number, uint32_t version) -> const std::string& {
       return texts[(Mix64(number) + version * uint64_t{7}) % texts.size()];
@@ -196,7 +191,7 @@ TEST_SUITE("storage") {
     uint32_t now = 1000;
     uint64_t stale = 0;
     uint64_t wrong = 0;
-    uint64_t foreign = 0;
+    uint64_t false_positives = 0;
     uint64_t hits = 0;
     for (uint64_t done = 0; done < reads;) {
       const uint64_t number = random() % keys;
@@ -226,19 +221,19 @@ TEST_SUITE("storage") {
         for (uint32_t back = gone ? 0 : 1; back < 20 && back < key.version; ++back) {
           had = had || reading.value == value_of(number, key.version - back);
         }
-        ++(had ? stale : gone ? foreign : wrong);
+        ++(had ? stale : gone ? false_positives : wrong);
       }
     }
     const ChainCounters chain = store.ChainEvents();
     MESSAGE(reads << " reads, " << hits << " hits, stale " << stale << ", wrong " << wrong
-                  << ", foreign " << foreign << "; demoted " << store.Counters().demoted
-                  << ", removed " << chain.removed << ", tombstones " << chain.tombstones
-                  << ", joins " << chain.joins << ", compressions " << chain.compressions
-                  << ", filters dropped " << chain.filters_dropped << ", expired "
-                  << chain.filters_expired);
+                  << ", false positives " << false_positives << "; demoted "
+                  << store.Counters().demoted << ", removed " << chain.removed << ", tombstones "
+                  << chain.tombstones << ", joins " << chain.joins << ", compressions "
+                  << chain.compressions << ", filters dropped " << chain.filters_dropped
+                  << ", expired " << chain.filters_expired);
     CHECK(stale == 0);
-    CHECK(Within(static_cast<double>(wrong), static_cast<double>(hits), 2e-6));
-    CHECK(Within(static_cast<double>(foreign), static_cast<double>(reads), 2e-5));
+    CHECK(Within(static_cast<double>(wrong), static_cast<double>(hits), kWrong));
+    CHECK(Within(static_cast<double>(false_positives), static_cast<double>(reads), kFalsePositive));
     CHECK(chain.joins + chain.compressions > 10);
     CHECK(chain.filters_dropped > 10);
     CHECK(chain.tombstones > 100);

@@ -6,16 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "storage/store.h"
+#include "tests/storage/store_world.h"
 
 namespace kbf {
 namespace {
-
-bool Soak() { return std::getenv("KBF_SOAK") != nullptr; }
 
 double ResidentBytes() {
   long pages = 0;
@@ -27,8 +25,8 @@ double ResidentBytes() {
 }
 
 // A key of a size drawn from the Generalized Extreme Value distribution of the papers' workload
-// (000 §6.1).
-std::string KeyName(uint64_t number) {
+// ([kBF] §6.1).
+std::string PaperKey(uint64_t number) {
   const double u = static_cast<double>((Mix64(number * 7 + 3) >> 11) + 1) * 0x1p-53;
   const double length = 30.7984 + 8.20449 / 0.078688 * (std::pow(-std::log(u), -0.078688) - 1);
   std::string key = "k" + std::to_string(number) + ":";
@@ -48,7 +46,7 @@ TEST_SUITE("storage") {
     REQUIRE(made.store);
     Store& store = *made.store;
     std::vector<std::string> values;
-    for (uint64_t i = 0; i < 3000; ++i) {
+    for (uint64_t i = 0; i < kDistinctValues; ++i) {
       values.push_back("value-" + std::to_string(i));
       values.back().resize(15 + Mix64(i) % 200, 'v');
     }
@@ -57,19 +55,19 @@ TEST_SUITE("storage") {
     };
     uint32_t now = 100;
     for (uint64_t i = 0; i < keys; ++i) {
-      CHECK(store.Write({WriteMode::kSet, KeyName(i), value_of(i)}, now).status ==
+      CHECK(store.Write({WriteMode::kSet, PaperKey(i), value_of(i)}, now).status ==
             StoreStatus::kOk);
       if (i % 20000 == 0) (void)store.Maintain(8, ++now);
     }
     const double growth = ResidentBytes() - before;
     double missed = 0;
     double wrong = 0;
-    double foreign = 0;
+    double false_positives = 0;
     for (uint64_t i = 0; i < keys; ++i) {
-      const Reading reading = store.Get(KeyName(i), now);
+      const Reading reading = store.Get(PaperKey(i), now);
       missed += !reading.hit;
       wrong += reading.hit && reading.value != value_of(i);
-      foreign += store.Get(KeyName(i + (uint64_t{1} << 40)), now).hit;
+      false_positives += store.Get(PaperKey(i + (uint64_t{1} << 40)), now).hit;
     }
     const StoreUsage usage = store.Usage();
     const auto in_chain = static_cast<double>(usage.slabs.chain_keys);
@@ -86,12 +84,12 @@ TEST_SUITE("storage") {
                  << static_cast<double>(usage.slabs.front_bytes) /
                         static_cast<double>(usage.slabs.front_items)
                  << " per item; FN " << missed / all << ", wrong " << wrong << ", FP "
-                 << foreign / all);
+                 << false_positives / all);
     CHECK(usage.slabs.chain_keys + usage.slabs.front_items == keys);
     CHECK(store.Counters().evicted == 0);
-    CHECK(missed <= 2e-3 * all);
-    CHECK(wrong <= 2e-6 * all);
-    CHECK(foreign <= 2e-5 * all);
+    CHECK(missed <= kFalseNegative * all);
+    CHECK(wrong <= kWrong * all);
+    CHECK(false_positives <= kFalsePositive * all);
     // 28 bytes, and the filter that each slab is just filling.
     const double filling = store.num_slabs() * store.plan().bytes_per_key *
                            static_cast<double>(store.config().filter_keys);
@@ -116,7 +114,7 @@ TEST_SUITE("storage") {
     for (uint64_t i = 0; i < 500000; ++i) {
       std::string value = "u" + std::to_string(i);
       value.resize(100, 'x');
-      CHECK(store.Write({WriteMode::kSet, KeyName(i), value}, now).status == StoreStatus::kOk);
+      CHECK(store.Write({WriteMode::kSet, PaperKey(i), value}, now).status == StoreStatus::kOk);
       if (i % 20000 == 0) (void)store.Maintain(8, ++now);
     }
     const StoreUsage usage = store.Usage();
@@ -142,20 +140,20 @@ TEST_SUITE("storage") {
     for (; stored < 1000000; ++stored) {
       std::string value = "u" + std::to_string(stored);
       value.resize(100, 'x');
-      status = store.Write({WriteMode::kSet, KeyName(stored), value}, 100).status;
+      status = store.Write({WriteMode::kSet, PaperKey(stored), value}, 100).status;
       if (status != StoreStatus::kOk) break;
     }
     CHECK(status == StoreStatus::kNoMemory);
     CHECK(stored > 15000);
-    CHECK_FALSE(store.Get(KeyName(stored), 100).hit);
+    CHECK_FALSE(store.Get(PaperKey(stored), 100).hit);
     uint64_t kept = 0;
-    for (uint64_t i = 0; i < stored; ++i) kept += store.Get(KeyName(i), 100).hit;
-    CHECK(static_cast<double>(kept) >= static_cast<double>(stored) * (1 - 2e-3));
+    for (uint64_t i = 0; i < stored; ++i) kept += store.Get(PaperKey(i), 100).hit;
+    CHECK(static_cast<double>(kept) >= static_cast<double>(stored) * (1 - kFalseNegative));
     CHECK(store.Counters().evicted == 0);
     CHECK(store.ChainEvents().dropped_keys == 0);
     // Room again after a delete.
-    for (uint64_t i = 0; i < stored / 2; ++i) (void)store.Delete(KeyName(i), 100);
-    CHECK(store.Write({WriteMode::kSet, KeyName(stored), std::string(100, 'z')}, 100).status ==
+    for (uint64_t i = 0; i < stored / 2; ++i) (void)store.Delete(PaperKey(i), 100);
+    CHECK(store.Write({WriteMode::kSet, PaperKey(stored), std::string(100, 'z')}, 100).status ==
           StoreStatus::kOk);
   }
 
@@ -169,10 +167,10 @@ TEST_SUITE("storage") {
     for (uint64_t i = 0; i < 400; ++i) {
       std::string value = std::to_string(i);
       value.resize(900000, 'y');
-      CHECK(store.Write({WriteMode::kSet, KeyName(i), value}, 100).status == StoreStatus::kOk);
+      CHECK(store.Write({WriteMode::kSet, PaperKey(i), value}, 100).status == StoreStatus::kOk);
       over += store.Usage().total_bytes() > config.memory_bytes;
       for (uint64_t j = 0; j < 20; ++j)
-        (void)store.Write({WriteMode::kSet, KeyName(1000 + i * 20 + j), "small"}, 100);
+        (void)store.Write({WriteMode::kSet, PaperKey(1000 + i * 20 + j), "small"}, 100);
     }
     CHECK(over == 0);
   }

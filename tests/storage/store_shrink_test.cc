@@ -3,69 +3,32 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <cstdlib>
 #include <string>
 
 #include "storage/hash.h"
 #include "storage/locator.h"
 #include "storage/store.h"
+#include "tests/storage/store_world.h"
 
 namespace kbf {
 namespace {
 
-constexpr uint64_t kValues = 3000;
-constexpr double kFalseNegative = 2e-3;
-constexpr double kFalsePositive = 2e-5;
-constexpr double kWrong = 2e-6;
-constexpr uint64_t kStepsUnbounded = 1000000;
-
-bool Soak() { return std::getenv("KBF_SOAK") != nullptr; }
-std::string KeyOf(uint64_t number) { return "key:" + std::to_string(number); }
-std::string ValueOf(uint64_t number) { return "value " + std::to_string(Mix64(number) % kValues); }
 // One key in five, at random.
 bool IsKept(uint64_t number) { return Mix64(~number) % 5 == 0; }
-
-// 5σ above the mean.
-double MostEvents(double rate, uint64_t asked) {
-  const double mean = rate * static_cast<double>(asked);
-  return mean + 5 * std::sqrt(std::max(mean, 1.0));
-}
-
-struct Background {
-  uint64_t steps = 0;
-  double longest_us = 0;
-};
-
-// Steps until there is nothing to do, or until there were `steps_max`.
-Background MaintainAll(Store& store, uint32_t now, uint64_t steps_max) {
-  using Clock = std::chrono::steady_clock;
-  Background done;
-  // One step visits one slab: all must be idle in turn.
-  for (unsigned idle = 0; idle < store.num_slabs() && done.steps < steps_max;) {
-    const Clock::time_point begin = Clock::now();
-    const unsigned worked = store.Maintain(1, now);
-    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-    done.longest_us = std::max(done.longest_us, took.count());
-    done.steps += worked;
-    idle = worked > 0 ? 0 : idle + 1;
-  }
-  return done;
-}
 
 uint64_t CellsAndLocator(const SlabUsage& usage) { return usage.cells_bytes + usage.locator_bytes; }
 
 struct Answers {
   uint64_t kept = 0, missed = 0, wrong = 0;
-  uint64_t deleted = 0, stale = 0;   // stale: the key's own, deleted value
-  uint64_t absent = 0, foreign = 0;  // deleted keys and strangers that find another key's value
+  uint64_t deleted = 0, stale = 0;  // stale: the key's own, deleted value
+  uint64_t absent = 0,
+           false_positives = 0;  // deleted keys and absent keys that find another key's value
 };
 
-Answers AskAll(Store& store, uint64_t keys, uint64_t strangers, uint32_t now) {
+Answers AskAll(Store& store, uint64_t keys, uint64_t absent_keys, uint32_t now) {
   Answers answers;
-  for (uint64_t i = 0; i < keys + strangers; ++i) {
-    const Reading reading = store.Get(KeyOf(i), now);
+  for (uint64_t i = 0; i < keys + absent_keys; ++i) {
+    const Reading reading = store.Get(KeyName(i), now);
     const bool own = reading.hit && reading.value == ValueOf(i);
     if (i < keys && IsKept(i)) {
       ++answers.kept;
@@ -78,7 +41,7 @@ Answers AskAll(Store& store, uint64_t keys, uint64_t strangers, uint32_t now) {
     if (i < keys && own) {
       ++answers.stale;
     } else {
-      answers.foreign += reading.hit;
+      answers.false_positives += reading.hit;
     }
   }
   return answers;
@@ -93,31 +56,31 @@ TEST_SUITE("storage") {
     StoreConfig config;
     config.memory_bytes = (Soak() ? uint64_t{512} : uint64_t{52}) << 20;
     config.front_share = 0.1;
-    const auto store = Store::Create(config, HashSecret::FromSeed(seed)).store;
+    const auto store = MakeStore(config, seed);
     REQUIRE(store != nullptr);
 
     uint32_t now = 1000;
     uint64_t refused = 0;
     for (uint64_t i = 0; i < keys; ++i) {
       refused +=
-          store->Write({WriteMode::kSet, KeyOf(i), ValueOf(i)}, now).status != StoreStatus::kOk;
+          store->Write({WriteMode::kSet, KeyName(i), ValueOf(i)}, now).status != StoreStatus::kOk;
       if (i % 1024 == 0) (void)store->Maintain(4, now);
       now += i % (keys / 100) == 0;
     }
     REQUIRE(refused == 0);
-    // Nobody made room. A new key that a filter seemed to hold got a tombstone there, and where
-    // that filter was the open one it had to go: never more keys than tombstones.
+    // Nothing was evicted to make room, but for new keys with a tombstone in the open filter: that
+    // are never more than there are tombstones.
     CHECK(store->Counters().evicted <= store->ChainEvents().tombstones);
     CHECK(store->ChainEvents().dropped_keys == 0);
     // Filters are done growing by now; what there is to tidy up after the fill does not count.
     now += 60;
-    (void)MaintainAll(*store, now, kStepsUnbounded);
+    (void)MaintainAll(*store, now);
     const StoreUsage before = store->Usage();
     const ChainCounters events_before = store->ChainEvents();
 
     uint64_t not_found = 0;
     for (uint64_t i = 0; i < keys; ++i) {
-      if (!IsKept(i)) not_found += store->Delete(KeyOf(i), now) != StoreStatus::kOk;
+      if (!IsKept(i)) not_found += store->Delete(KeyName(i), now) != StoreStatus::kOk;
     }
     const uint64_t tombstones = store->Usage().slabs.tombstones;
     now += 60;
@@ -127,7 +90,7 @@ TEST_SUITE("storage") {
     const uint64_t blocks = store->config().filter_keys * 12 / 16 + 1;
     const uint64_t slices = (blocks + Locator::kStepBlocks - 1) / Locator::kStepBlocks;
     const uint64_t steps_max = before.slabs.filters * (3 + 1 + 2 * slices);
-    const Background work = MaintainAll(*store, now, 2 * steps_max);
+    const uint64_t steps = MaintainAll(*store, now, 2 * steps_max);
 
     const StoreUsage after = store->Usage();
     const ChainCounters events = store->ChainEvents();
@@ -145,19 +108,20 @@ TEST_SUITE("storage") {
                     << after.slabs.tombstones << " (" << tombstones << " before compaction), total "
                     << after.total_bytes() << "; shrunk by " << shrunk);
     MESSAGE("joins " << events.joins - events_before.joins << ", compressions "
-                     << events.compressions - events_before.compressions << ", steps " << work.steps
-                     << " of at most " << steps_max << ", longest " << work.longest_us
-                     << " us; kept " << answers.kept << ", missed " << answers.missed << ", wrong "
-                     << answers.wrong << "; deleted " << answers.deleted << ", not found then "
-                     << not_found << ", stale " << answers.stale << "; absent " << answers.absent
-                     << ", foreign " << answers.foreign);
+                     << events.compressions - events_before.compressions << ", steps " << steps
+                     << " of at most " << steps_max << "; kept " << answers.kept << ", missed "
+                     << answers.missed << ", wrong " << answers.wrong << "; deleted "
+                     << answers.deleted << ", not found then " << not_found << ", stale "
+                     << answers.stale << "; absent " << answers.absent << ", false positives "
+                     << answers.false_positives);
     CHECK(shrunk >= 0.6);
-    CHECK(work.steps <= steps_max);
+    CHECK(steps <= steps_max);
     CHECK(events.dropped_keys == events_before.dropped_keys);
     CHECK(answers.stale == 0);
     CHECK(static_cast<double>(answers.missed) <= MostEvents(kFalseNegative, answers.kept));
     CHECK(static_cast<double>(answers.wrong) <= MostEvents(kWrong, answers.kept));
-    CHECK(static_cast<double>(answers.foreign) <= MostEvents(kFalsePositive, answers.absent));
+    CHECK(static_cast<double>(answers.false_positives) <=
+          MostEvents(kFalsePositive, answers.absent));
     CHECK(static_cast<double>(not_found) <= MostEvents(kFalseNegative, answers.deleted));
   }
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/storage/store_world.h"
+
 namespace kbf {
 namespace {
 
@@ -15,10 +17,8 @@ std::unique_ptr<Store> MakeStore(uint64_t megabytes, double front_share, bool ev
   config.memory_bytes = megabytes << 20;
   config.front_share = front_share;
   config.evictions = evictions;
-  return std::move(Store::Create(config, HashSecret::FromSeed(megabytes)).store);
+  return MakeStore(config, megabytes);
 }
-
-std::string KeyName(uint64_t number) { return "key:" + std::to_string(number); }
 
 // A store whose keys sit in the chain: `keys` of them, all with one value of `bytes`.
 std::unique_ptr<Store> ChainStore(uint64_t megabytes, uint64_t keys, size_t bytes,
@@ -89,7 +89,7 @@ TEST_SUITE("storage") {
     config.memory_bytes = 32 << 20;
     config.exact_share = 0.5;
     config.front_share = 0.02;
-    const auto store = std::move(Store::Create(config, HashSecret::FromSeed(32)).store);
+    const auto store = MakeStore(config, 32);
     uint64_t keys = 0;
     const auto fill_to = [&](double part) {
       while (Used(*store) < part) {
@@ -99,7 +99,7 @@ TEST_SUITE("storage") {
     fill_to(0.4);
     CHECK(store->Usage().slabs.chain_keys == 0);
     CHECK(store->Usage().slabs.front_items == keys);
-    // Then the chain grows, and the front gives way to it.
+    // Then the chain grows, and the front shrinks.
     for (const uint64_t more : {uint64_t{200000}, uint64_t{400000}}) {
       for (; keys < more; ++keys) {
         (void)store->Write({WriteMode::kSet, KeyName(keys), std::string(100, 'v')}, 100);
@@ -218,7 +218,7 @@ TEST_SUITE("storage") {
     stale.mark_stale = true;
     stale.expires = 160;
     CHECK(store->Delete("k", stale, 100) == StoreStatus::kOk);
-    // Who cannot be told is not.
+    // A client that cannot be told to recache is not told.
     const Reading plain = store->Get("k", 101);
     CHECK((plain.hit && plain.stale && !plain.win));
     ReadOptions meta;
@@ -338,7 +338,8 @@ TEST_SUITE("storage") {
     });
   }
 
-  TEST_CASE("flushes are a cliff, many in a row and delayed ones too") {
+  TEST_CASE(
+      "after a flush nothing that was stored before is found, many in a row and delayed ones too") {
     const auto store = MakeStore(16, 0.02);
     for (uint32_t round = 0; round < 12; ++round) {
       const uint32_t now = 100 + 10 * round;
@@ -368,7 +369,7 @@ TEST_SUITE("storage") {
     CHECK(static_cast<double>(errors.measured.false_negatives) <=
           5e-3 * static_cast<double>(errors.measured.stored_asked) + 5);
     CHECK(errors.measured.wrong == 0);
-    CHECK(errors.measured.strangers_asked >= 100000);
+    CHECK(errors.measured.absent_probes >= 100000);
     CHECK(errors.measured.false_positives <= 10);
     CHECK(errors.predicted.false_negative > 1e-4);
     CHECK(errors.predicted.false_negative < 2e-3);

@@ -8,7 +8,7 @@
 //            larger size is found by bisection. Zipf: about 40 ns, no memory.
 //
 // From:      B. Atikoglu et al., Workload Analysis of a Large-Scale Key-Value Store, SIGMETRICS
-//            2012: the model of the pool ETC, which paper 000 §6.1 evaluates on. The model is
+//            2012: the model of the pool ETC, which paper [kBF] §6.1 evaluates on. The model is
 //            continuous: a key's size is the drawn number rounded, a value's 15 plus the drawn
 //            number rounded down, since its table has the sizes up to 14.
 #pragma once

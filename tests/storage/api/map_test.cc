@@ -283,8 +283,8 @@ TEST_SUITE("storage") {
     const MapOptions options{.capacity = 1000, .distinct_values = 10, .seed = 6};
     Map map = MakeMap(options);
     Fill(&map, 0, 600, 10);
-    Map stranger = MakeMap(options);  // the same plan and seed, but its own numbers of values
-    CHECK(map.Join(stranger) == Status::kUnlike);
+    Map unlike = MakeMap(options);  // the same plan and seed, but its own numbers of values
+    CHECK(map.Join(unlike) == Status::kUnlike);
     CHECK(map.Join(map) == Status::kUnlike);
     Map small = map.CreateLike().value();
     REQUIRE(small.Compress() == Status::kOk);

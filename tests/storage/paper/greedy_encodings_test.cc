@@ -1,14 +1,9 @@
 #include "storage/paper/greedy_encodings.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,23 +32,6 @@ size_t FittingIn(const std::vector<uint32_t>& encodings, unsigned bits) {
   return static_cast<size_t>(std::ranges::lower_bound(encodings, uint32_t{1} << bits) -
                              encodings.begin());
 }
-
-// A file of this process and one test case; removed at the end.
-struct TempFile {
-  explicit TempFile(const std::string& name)
-      : path((std::filesystem::temp_directory_path() / (name + "." + std::to_string(getpid())))
-                 .string()) {}
-  ~TempFile() { std::remove(path.c_str()); }
-
-  std::string Read() const {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void Write(const std::string& bytes) const {
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-  }
-  std::string path;
-};
 
 TEST_SUITE("storage") {
   TEST_CASE("the greedy search agrees with Algorithm 1 done naively in every width up to 13 bits") {
@@ -98,9 +76,9 @@ TEST_SUITE("storage") {
 
   TEST_CASE("the counting limit on encodings is exact, as the examples of the papers say") {
     CHECK(EncodingsUpperBound(0) == 1);
-    CHECK(EncodingsUpperBound(13) >= 100);  // 001 §III.C: 100 values need 13 bits
+    CHECK(EncodingsUpperBound(13) >= 100);  // [kBF-conf] §III.C: 100 values need 13 bits
     CHECK(EncodingsUpperBound(12) < 100);
-    CHECK(EncodingsUpperBound(28) >= 16384);  // 000 §3.2: 16,384 values need 28 bits
+    CHECK(EncodingsUpperBound(28) >= 16384);  // [kBF] §3.2: 16,384 values need 28 bits
     CHECK(EncodingsUpperBound(27) < 16384);
     for (unsigned bits = 1; bits <= 40; ++bits) {
       const uint64_t n = EncodingsUpperBound(bits);
@@ -129,42 +107,6 @@ TEST_SUITE("storage") {
     std::vector<uint32_t> too_many(20);
     for (uint32_t i = 0; i < too_many.size(); ++i) too_many[i] = i + 1;
     CHECK_FALSE(ObeysPairRule(too_many));
-  }
-
-  TEST_CASE("saved encodings come back, also none and a second time over the first") {
-    const TempFile file("kbf_greedy_round_trip");
-    for (const size_t count : {200u, 0u, 1u}) {
-      const auto encodings = GreedyEncodings(count, 30);
-      REQUIRE(SaveEncodings(file.path, encodings));
-      CHECK(LoadEncodings(file.path) == encodings);
-    }
-    CHECK_FALSE(SaveEncodings(file.path, std::vector<uint32_t>(kSavedEncodingsMax + 1)));
-    CHECK_FALSE(SaveEncodings("/nowhere/at/all", GreedyEncodings(3, 10)));
-    CHECK(LoadEncodings(file.path) == GreedyEncodings(1, 30));
-  }
-
-  TEST_CASE("a damaged, cut, lengthened, foreign or missing file of encodings gives nothing") {
-    const TempFile file("kbf_greedy_damaged");
-    CHECK_FALSE(LoadEncodings(file.path).has_value());
-    REQUIRE(SaveEncodings(file.path, GreedyEncodings(20, 30)));
-    const std::string good = file.Read();
-    REQUIRE(good.size() == 24 + 20 * 4);
-    for (size_t i = 0; i < good.size(); ++i) {
-      CAPTURE(i);
-      std::string bad = good;
-      bad[i] = static_cast<char>(bad[i] ^ (1 << i % 8));
-      file.Write(bad);
-      CHECK_FALSE(LoadEncodings(file.path).has_value());
-      file.Write(good.substr(0, i));
-      CHECK_FALSE(LoadEncodings(file.path).has_value());
-    }
-    file.Write(good + '\0');
-    CHECK_FALSE(LoadEncodings(file.path).has_value());
-    file.Write("a text of another kind, long enough to hold what would be a head");
-    CHECK_FALSE(LoadEncodings(file.path).has_value());
-    file.Write(good);
-    CHECK(LoadEncodings(file.path).has_value());
-    CHECK_FALSE(LoadEncodings(std::filesystem::temp_directory_path().string()).has_value());
   }
 }
 

@@ -28,7 +28,7 @@ std::shared_ptr<const EncodingSet> GreedySet(size_t count) {
   return set;
 }
 
-// 000 §6.1 uses 3,000 values; the search for them takes a second, so all cases share them.
+// [kBF] §6.1 uses 3,000 values; the search for them takes a second, so all cases share them.
 std::shared_ptr<const EncodingSet> PapersSet() {
   static const auto set = GreedySet(3000);
   return set;
