@@ -4,8 +4,8 @@
 #include <exception>
 #include <string>
 
+#include "src/config/options.h"
 #include "src/log.h"
-#include "src/options.h"
 #include "src/server.h"
 
 int main(int argc, char** argv) try {

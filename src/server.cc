@@ -8,14 +8,14 @@
 #include <string>
 #include <utility>
 
-#include "src/daemon.h"
-#include "src/listener.h"
 #include "src/log.h"
-#include "src/maintenance.h"
-#include "src/notify.h"
-#include "src/startup_error.h"
+#include "src/net/listener.h"
+#include "src/net/worker.h"
+#include "src/process/daemon.h"
+#include "src/process/maintenance.h"
+#include "src/process/notify.h"
+#include "src/process/startup_error.h"
 #include "src/state.h"
-#include "src/worker.h"
 #include "storage/planner.h"
 #include "storage/shared_bytes.h"
 

@@ -6,7 +6,7 @@
 // Requires:  one per process; the main thread.
 #pragma once
 
-#include "src/options.h"
+#include "src/config/options.h"
 
 namespace server {
 

@@ -9,13 +9,13 @@
 #include <memory>
 #include <vector>
 
-#include "src/clock.h"
-#include "src/connection_memory.h"
-#include "src/options.h"
-#include "src/output.h"
-#include "src/prefix_stats.h"
-#include "src/shedder.h"
-#include "src/stats_totals.h"
+#include "src/config/options.h"
+#include "src/io/connection_memory.h"
+#include "src/io/output.h"
+#include "src/io/shedder.h"
+#include "src/process/clock.h"
+#include "src/stats/prefix_stats.h"
+#include "src/stats/totals.h"
 #include "storage/store.h"
 
 namespace server {

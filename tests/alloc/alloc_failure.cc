@@ -26,7 +26,7 @@
 #include <string_view>
 
 #include "src/state.h"
-#include "src/worker.h"
+#include "src/net/worker.h"
 #include "storage/shared_bytes.h"
 #include "tests/alloc/failing.h"
 #include "tests/src/loop_server.h"

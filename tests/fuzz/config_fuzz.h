@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "src/config_file.h"
-#include "src/options.h"
-#include "src/startup_error.h"
+#include "src/config/config_file.h"
+#include "src/config/options.h"
+#include "src/process/startup_error.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace server {

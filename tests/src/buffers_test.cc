@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "src/input.h"
-#include "src/output.h"
+#include "src/io/input.h"
+#include "src/io/output.h"
 #include "storage/shared_bytes.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "src/clock.h"
+#include "src/process/clock.h"
 
 #include <doctest/doctest.h>
 #include <time.h>

@@ -1,4 +1,4 @@
-#include "src/config_file.h"
+#include "src/config/config_file.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/startup_error.h"
+#include "src/process/startup_error.h"
 #include "tests/src/temporary.h"
 
 namespace server {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "src/state.h"
-#include "src/worker.h"
+#include "src/net/worker.h"
 
 namespace server {
 

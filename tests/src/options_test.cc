@@ -1,4 +1,4 @@
-#include "src/options.h"
+#include "src/config/options.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/startup_error.h"
-#include "src/version.h"
+#include "src/process/startup_error.h"
+#include "src/process/version.h"
 #include "tests/src/temporary.h"
 
 namespace server {

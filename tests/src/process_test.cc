@@ -21,11 +21,11 @@
 #include <sstream>
 #include <string>
 
-#include "src/daemon.h"
-#include "src/listener.h"
 #include "src/log.h"
-#include "src/notify.h"
-#include "src/startup_error.h"
+#include "src/net/listener.h"
+#include "src/process/daemon.h"
+#include "src/process/notify.h"
+#include "src/process/startup_error.h"
 #include "tests/src/temporary.h"
 
 namespace server {

@@ -1,5 +1,5 @@
 // Rounds of the shedder, with workers that are only numbers here.
-#include "src/shedder.h"
+#include "src/io/shedder.h"
 
 #include <doctest/doctest.h>
 

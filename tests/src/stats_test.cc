@@ -1,6 +1,6 @@
 // The statistics: names and formats are those of memcached 1.6.18 as Debian's server prints them,
 // and what the rules of memcached_exporter ask for; the numbers are compared with what was done.
-#include "src/stats.h"
+#include "src/stats/stats.h"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "src/log.h"
-#include "src/worker.h"
+#include "src/net/worker.h"
 #include "tests/src/temporary.h"
 
 namespace server {

@@ -1,0 +1,26 @@
+// The comma-separated list of -o: memcached's extended options.
+//
+// Promises:  options that mean something here change `options`; those about memcached's slabs and
+//            lists are checked, kept in options->inert and named in remarks->inert; external
+//            storage, proxy and TLS are refused by name, unknown ones as unknown. Every on-off
+//            option has a "no_" form.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/config/options.h"
+
+namespace server {
+
+// What the reader of options has to tell besides the options.
+struct OptionRemarks {
+  std::vector<std::string> inert;     // names of options without effect, in the order given
+  std::vector<std::string> warnings;  // lines
+};
+
+// Throws StartupError.
+void ApplyOptionList(std::string_view list, Options* options, OptionRemarks* remarks);
+
+}  // namespace server

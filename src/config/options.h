@@ -1,0 +1,129 @@
+// Options is what the command line and a configuration file ask for, checked and with defaults:
+// the grammar and the long names of memcached 1.6.18, and a few options of our own.
+//
+// Promises:  what ParseOptions returns is complete and in range; what memcached knows and this
+//            server does not need is checked, kept in `inert` and named in one warning; what it
+//            cannot do is refused by name. Numbers are strict: no garbage after them, no
+//            wrap-around, where memcached would take "64x" for 64.
+// Requires:  nothing of the machine: no socket is opened, no user or host looked up. The only
+//            file that is read is the one of --config.
+// Departs:   without -l the server listens on loopback only; -s and -l go together; -m bounds
+//            everything, not only items; read_buf_mem_limit has a default, and -I must fit into it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/config/listen_address.h"
+#include "storage/store.h"
+
+namespace server {
+
+enum class WireChoice : uint8_t { kAuto, kText, kBinary };
+
+// Settings of slabs, LRU lists and logs that do not exist here, for `stats settings`. Defaults
+// are memcached's, but for lru_crawler and lru_maintainer: where these say "yes", monitors ask
+// for figures of the lists. (hash_algorithm has no field: it is xxh3, whatever was asked for.)
+struct InertSettings {
+  double growth_factor = 1.25;  // -f
+  uint32_t chunk_size = 48;     // -n
+  uint32_t num_napi_ids = 0;    // -N; 0: not given
+  uint32_t hashpower = 0;
+  bool hash_expand = true;
+  bool slab_reassign = true;
+  uint32_t slab_automove = 1;
+  double slab_automove_ratio = 0.8;
+  uint32_t slab_automove_window = 30;
+  double slab_automove_freeratio = 0.01;
+  uint32_t slab_chunk_bytes_max = 512 << 10;
+  bool chunked_items = true;
+  bool lru_crawler = false;
+  uint32_t lru_crawler_sleep_us = 100;
+  uint32_t lru_crawler_tocrawl = 0;
+  bool lru_maintainer = false;  // also lru_segmented
+  uint32_t hot_lru_percent = 20;
+  uint32_t warm_lru_percent = 40;
+  double hot_max_factor = 0.2;
+  double warm_max_factor = 2;
+  bool temp_lru = false;
+  uint32_t temporary_ttl_s = 61;
+  uint32_t tail_repair_time_s = 0;
+  uint32_t watcher_logbuf_kb = 256;
+  uint32_t worker_logbuf_kb = 64;
+  bool inline_ascii_response = false;
+  uint32_t resp_obj_mem_limit_mb = 0;
+  uint32_t sock_cookie_id = 0;
+  bool modern = true;
+  bool drop_privileges = false;
+};
+
+inline constexpr int kAnyPort = -1;  // for -p: the kernel chooses
+
+struct Options {
+  // Network
+  int port = 11211;                   // 0: no TCP; kAnyPort
+  bool listen_given = false;          // else: loopback at `port`
+  std::vector<ListenAddress> listen;  // of -l, ports filled in
+  std::string listen_text;            // of -l as it was given, joined by commas
+  std::string unix_path;              // empty: no unix socket
+  unsigned unix_mask = 0700;
+  int backlog = 1024;
+  WireChoice wire = WireChoice::kAuto;
+  // A unix socket alone turns TCP off, as in memcached; -l brings it back.
+  bool wants_tcp() const { return port != 0 && (unix_path.empty() || listen_given); }
+
+  // Process
+  std::string user;
+  bool daemonize = false;
+  std::string pid_file;
+  bool core_dumps = false;
+  int verbosity = 0;
+
+  // Memory and the approximate store: -m -M -C -I, --false-negative, --false-positive,
+  // --front-share, --exact-prefix, --slabs
+  kbf::StoreConfig store{.exact_share = 0.25};
+  std::string engine = "kbf";
+  bool lock_memory = false;
+  bool large_pages = false;  // -L; the store asks for huge pages in any case
+
+  // Limits
+  unsigned connections_max = 1024;
+  bool maxconns_fast = true;  // over the limit: refuse at once, instead of not accepting
+  unsigned threads = 4;
+  unsigned requests_per_event = 20;
+  uint32_t idle_timeout_s = 0;  // 0: never
+  // For the buffers of all connections. 0, not given: ParseOptions puts DefaultBufferBytes there.
+  uint64_t read_buffer_bytes_max = 0;
+
+  // Commands
+  bool enable_shutdown = false;
+  bool disable_flush = false;
+  bool disable_dumping = false;
+  bool disable_watch = false;
+  char prefix_delimiter = ':';
+  bool stats_detail = false;  // -D was given
+  bool track_sizes = false;
+
+  InertSettings inert;
+};
+
+// What the buffers of connections may take together where -o read_buf_mem_limit does not say: a
+// sixteenth of -m, and enough for some items of the usual size in any case. A request that is
+// growing has its old and its new buffer for a moment, so an item may have half of it.
+constexpr uint64_t DefaultBufferBytes(uint64_t memory_bytes) {
+  constexpr uint64_t kLeast = uint64_t{16} << 20;
+  return memory_bytes / 16 > kLeast ? memory_bytes / 16 : kLeast;
+}
+
+struct ParsedOptions {
+  Options options;
+  std::optional<std::string> print;   // of -h, -V, -i: print this and exit with 0
+  std::vector<std::string> warnings;  // a line each, for the log
+};
+
+// Throws StartupError.
+ParsedOptions ParseOptions(int argc, const char* const* argv);
+
+}  // namespace server

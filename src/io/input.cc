@@ -1,0 +1,135 @@
+#include "src/io/input.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace server {
+namespace {
+
+// Less is copied back to the scratch buffer; more is continued in place, so that a sender of single
+// bytes does not have its whole request copied for each.
+constexpr size_t kCopyBackMax = 2048;
+// While memory is short no more than this is read of a request whose size is not known yet, so that
+// those that will have to wait hold little.
+constexpr size_t kShortReadBytes = 4096;
+
+}  // namespace
+
+void Input::Forget(Kept* kept) {
+  if (kept->capacity != 0) memory_.Subtract(kept->capacity);
+  *kept = {};
+}
+
+void Input::Begin(Kept* kept) {
+  assert(own_.data == nullptr);
+  begin_ = 0;
+  end_ = kept->size;
+  if (kept->size > kCopyBackMax) {
+    own_ = std::exchange(*kept, {});
+    data_ = own_.data.get();
+    capacity_ = own_.capacity;
+    return;
+  }
+  data_ = scratch_.get();
+  capacity_ = kScratchBytes;
+  if (kept->size == 0) return;
+  memcpy(data_, kept->data.get(), kept->size);
+  Forget(kept);
+}
+
+void Input::MoveToScratch() {
+  memcpy(scratch_.get(), data_ + begin_, size());
+  Forget(&own_);
+  data_ = scratch_.get();
+  capacity_ = kScratchBytes;
+  end_ -= begin_;
+  begin_ = 0;
+}
+
+bool Input::Grow(size_t capacity, bool waiting) {
+  if (!memory_.Reserve(capacity, waiting)) return false;
+  std::unique_ptr<char[]> data(new (std::nothrow) char[capacity]);
+  if (data == nullptr) {
+    memory_.Subtract(capacity);
+    return false;
+  }
+  end_ -= begin_;
+  memcpy(data.get(), data_ + begin_, end_);
+  begin_ = 0;
+  Forget(&own_);
+  own_ = {std::move(data), static_cast<uint32_t>(end_), static_cast<uint32_t>(capacity)};
+  data_ = own_.data.get();
+  capacity_ = capacity;
+  return true;
+}
+
+// Afterwards there is room for the whole request behind begin_, and for at least one more byte.
+bool Input::MakeRoom(uint64_t needed, bool waiting) {
+  needed = std::max<uint64_t>(needed, size() + 1);
+  if (own_.data != nullptr && size() <= kCopyBackMax && needed <= kScratchBytes) MoveToScratch();
+  if (needed > capacity_) {
+    // A request that is known to be large gets all its memory before more of it is read: several
+    // that have half of it each could wait for each other. Its pages are taken as bytes arrive.
+    if (Grow(std::max<uint64_t>(needed, std::min(2 * capacity_, kScratchBytes)), waiting)) {
+      return true;
+    }
+    // The scratch buffer does for a short one: only its sender pays, with a copy per read.
+    if (own_.data == nullptr || needed > kScratchBytes) return false;
+    MoveToScratch();
+  }
+  if (begin_ == end_) {
+    begin_ = end_ = 0;
+  } else if (begin_ > 0 && (capacity_ - end_ < capacity_ / 2 || begin_ + needed > capacity_)) {
+    memmove(data_, data_ + begin_, size());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  return true;
+}
+
+Input::ReadStatus Input::Read(int fd, uint64_t needed, bool waiting, size_t* received) {
+  if (!MakeRoom(needed, waiting)) return ReadStatus::kNoMemory;
+  size_t room = capacity_ - end_;
+  if (memory_.IsShort()) room = std::min(room, std::max<size_t>(needed, kShortReadBytes));
+  ssize_t n;
+  do n = recv(fd, data_ + end_, room, 0);
+  while (n < 0 && errno == EINTR);
+  if (n < 0) {
+    return errno == EAGAIN || errno == EWOULDBLOCK ? ReadStatus::kBlocked : ReadStatus::kEnd;
+  }
+  if (n == 0) return ReadStatus::kEnd;
+  end_ += n;
+  *received += n;
+  return static_cast<size_t>(n) == room ? ReadStatus::kMore : ReadStatus::kDrained;
+}
+
+bool Input::Keep(Kept* kept) {
+  assert(kept->data == nullptr);
+  bool fits = true;
+  if (size() == 0) {
+    Forget(&own_);
+  } else if (own_.data != nullptr && begin_ == 0) {
+    own_.size = static_cast<uint32_t>(end_);
+    *kept = std::exchange(own_, {});
+  } else {
+    const size_t capacity = size();
+    std::unique_ptr<char[]> data(new (std::nothrow) char[capacity]);
+    fits = data != nullptr;
+    if (fits) {
+      memory_.Add(capacity);
+      memcpy(data.get(), data_ + begin_, capacity);
+      *kept = {std::move(data), static_cast<uint32_t>(capacity), static_cast<uint32_t>(capacity)};
+    }
+    Forget(&own_);
+  }
+  begin_ = end_ = 0;
+  return fits;
+}
+
+}  // namespace server

@@ -1,0 +1,64 @@
+// Input holds the bytes that a connection has received and not yet used, while it is being served.
+// A worker has one, which its connections use in turn; bytes of an unfinished request are kept with
+// the connection until the rest arrives.
+//
+// Requires:  `Begin (Read | bytes | Consume)* Keep` by the worker's thread. Views into bytes() live
+//            until the next Read or Keep.
+// Costs:     kScratchBytes a worker. A connection between two requests has nothing; one that waits
+//            for more has what arrived, or, if the request is larger than kScratchBytes, a buffer
+//            for all of it, whose pages are touched as bytes arrive. All of that is counted in
+//            ConnectionMemory; large buffers are reserved there before they are made.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "src/io/connection_memory.h"
+
+namespace server {
+
+class Input {
+ public:
+  static constexpr size_t kScratchBytes = 64 << 10;
+
+  // Of one connection, between two turns.
+  struct Kept {
+    std::unique_ptr<char[]> data;
+    uint32_t size = 0;
+    uint32_t capacity = 0;
+  };
+  enum class ReadStatus { kMore, kDrained, kBlocked, kEnd, kNoMemory };
+
+  explicit Input(ConnectionMemory& memory) : memory_(memory), scratch_(new char[kScratchBytes]) {}
+
+  void Begin(Kept* kept);
+  std::span<char> bytes() { return {data_ + begin_, end_ - begin_}; }
+  size_t size() const { return end_ - begin_; }
+  void Consume(size_t n) { begin_ += n; }
+  // Receives what there is. `needed` is how many bytes the request at hand has in all, as far as is
+  // known. kMore: there may be more to read, kDrained: there was not. *received grows. kNoMemory:
+  // the request is too large for what other connections have left; nothing was read. `waiting`: as
+  // for ConnectionMemory::Reserve.
+  ReadStatus Read(int fd, uint64_t needed, bool waiting, size_t* received);
+  // False: no memory; nothing is kept. What the scratch buffer held is kept over the limit as well:
+  // its owner may be waiting for others to give memory back.
+  [[nodiscard]] bool Keep(Kept* kept);
+  // A connection ends.
+  void Forget(Kept* kept);
+
+ private:
+  [[nodiscard]] bool MakeRoom(uint64_t needed, bool waiting);
+  // A buffer of `capacity` bytes, with the bytes at its beginning.
+  [[nodiscard]] bool Grow(size_t capacity, bool waiting);
+  void MoveToScratch();
+
+  ConnectionMemory& memory_;
+  const std::unique_ptr<char[]> scratch_;
+  Kept own_;  // in use where it is larger than the scratch would be worth
+  char* data_ = nullptr;
+  size_t capacity_ = 0, begin_ = 0, end_ = 0;
+};
+
+}  // namespace server

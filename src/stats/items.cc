@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/stats/sections.h"
+
+namespace server {
+namespace {
+
+// Both numbers of slabs are powers of two, so all classes have equally many.
+struct SlabClass {
+  unsigned id;
+  unsigned slabs;
+  uint64_t items = 0;
+  uint64_t bytes = 0;
+  kbf::SlabCounters events = {};
+  uint64_t bytes_per_item() const { return (bytes + items - 1) / items; }
+};
+
+// Those that hold something.
+std::vector<SlabClass> ClassesOf(const kbf::Store& store) {
+  const unsigned count = std::min(store.num_slabs(), kClassesMax);
+  const unsigned slabs_each = store.num_slabs() / count;
+  std::vector<SlabClass> classes;
+  for (unsigned i = 0; i < count; ++i) {
+    SlabClass one{i + 1, slabs_each};
+    for (unsigned slab = i * slabs_each; slab < (i + 1) * slabs_each; ++slab) {
+      const kbf::SlabUsage usage = store.UsageOf(slab);
+      one.items += CurrentItems(usage);
+      one.bytes += usage.total_bytes();
+      kbf::AddCounters(store.CountersOf(slab), &one.events);
+    }
+    if (one.items > 0) classes.push_back(one);
+  }
+  return classes;
+}
+
+// A name of memcached's, and the events that it counts; none: there is no such thing here.
+struct Event {
+  std::string_view name;
+  uint64_t kbf::SlabCounters::*first = nullptr;
+  uint64_t kbf::SlabCounters::*second = nullptr;
+};
+
+void WriteEvents(const std::string& prefix, std::span<const Event> events,
+                 const kbf::SlabCounters& counters, StatsWriter* out) {
+  for (const Event& event : events) {
+    uint64_t count = event.first == nullptr ? 0 : counters.*event.first;
+    if (event.second != nullptr) count += counters.*event.second;
+    out->Add(prefix + std::string(event.name), count);
+  }
+}
+
+}  // namespace
+
+void WriteItems(const State& state, StatsWriter* out) {
+  using Counters = kbf::SlabCounters;
+  // Ages and lists do not exist.
+  constexpr std::string_view kLists[] = {"number_hot", "number_warm", "number_cold",
+                                         "age_hot",    "age_warm",    "age"};
+  static constexpr Event kEvents[] = {{"evicted", &Counters::evicted},
+                                      {"evicted_nonzero"},
+                                      {"evicted_time"},
+                                      {"outofmemory", &Counters::refused_memory},
+                                      {"tailrepairs"},
+                                      {"reclaimed", &Counters::expired},
+                                      {"expired_unfetched", &Counters::expired_unfetched},
+                                      {"evicted_unfetched", &Counters::evicted_unfetched},
+                                      {"evicted_active"},
+                                      {"crawler_reclaimed"},
+                                      {"crawler_items_checked"},
+                                      {"lrutail_reflocked"},
+                                      {"moves_to_cold"},
+                                      {"moves_to_warm"},
+                                      {"moves_within_lru"},
+                                      {"direct_reclaims"},
+                                      {"hits_to_hot"},
+                                      {"hits_to_warm"},
+                                      {"hits_to_cold"},
+                                      {"hits_to_temp"}};
+  for (const SlabClass& one : ClassesOf(*state.store)) {
+    const std::string prefix = "items:" + std::to_string(one.id) + ":";
+    out->Add(prefix + "number", one.items);
+    for (const std::string_view name : kLists) out->Add(prefix + std::string(name), 0);
+    out->Add(prefix + "mem_requested", one.bytes);
+    WriteEvents(prefix, kEvents, one.events, out);
+  }
+}
+
+void WriteSlabs(const State& state, StatsWriter* out) {
+  using Counters = kbf::SlabCounters;
+  static constexpr Event kEvents[] = {{"get_hits", &Counters::front_hits, &Counters::chain_hits},
+                                      {"cmd_set", &Counters::stored},
+                                      {"delete_hits", &Counters::deleted},
+                                      {"incr_hits"},
+                                      {"decr_hits"},
+                                      {"cas_hits"},
+                                      {"cas_badval"},
+                                      {"touch_hits"}};
+  const std::vector<SlabClass> classes = ClassesOf(*state.store);
+  for (const SlabClass& one : classes) {
+    const std::string prefix = std::to_string(one.id) + ":";
+    out->Add(prefix + "chunk_size", one.bytes_per_item());
+    out->Add(prefix + "chunks_per_page", one.items / one.slabs);
+    out->Add(prefix + "total_pages", one.slabs);
+    // Nothing is set aside for items to come.
+    out->Add(prefix + "total_chunks", one.items);
+    out->Add(prefix + "used_chunks", one.items);
+    out->Add(prefix + "free_chunks", 0);
+    out->Add(prefix + "free_chunks_end", 0);
+    WriteEvents(prefix, kEvents, one.events, out);
+  }
+  out->Add("active_slabs", classes.size());
+  out->Add("total_malloced", state.store->Usage().total_bytes());
+}
+
+}  // namespace server

@@ -1,0 +1,36 @@
+// The parts of the statistics, one function for each sub-command that answers with names and
+// values. stats.h is the header to use; docs/stats.md lists what the names mean.
+#pragma once
+
+#include <cstdint>
+
+#include "src/state.h"
+#include "src/stats/writer.h"
+
+namespace server {
+
+// Keys in the front, and entries of the chain that no tombstone hides. A key that was written
+// while the chain still holds an older value of it counts twice until it leaves the front.
+uint64_t CurrentItems(const kbf::SlabUsage& usage);
+
+// `stats`: names, order and number formats of memcached 1.6.18.
+void WriteGeneral(const State& state, StatsWriter* out);
+// `stats settings`, likewise. What was accepted without effect is shown as it was given.
+void WriteSettings(const State& state, StatsWriter* out);
+
+// `stats items`, `stats slabs`. memcached's classes are sizes of items; here a class is a slab,
+// one part of the keys by hash, and from 64 slabs on several of them: ids end at kClassesMax.
+// Classes without items are not shown, as in memcached. A page is a slab, a chunk is an item, and
+// its size the mean of the class, values of the chain not included: the slabs share those.
+inline constexpr unsigned kClassesMax = 32;
+void WriteItems(const State& state, StatsWriter* out);
+void WriteSlabs(const State& state, StatsWriter* out);
+
+// `stats conns`: the sockets in order of their descriptors.
+void WriteConnections(const State& state, StatsWriter* out);
+
+// `stats kbf`, `stats errors`: ours.
+void WriteKbf(const State& state, StatsWriter* out);
+void WriteErrors(const State& state, StatsWriter* out);
+
+}  // namespace server
