@@ -1,8 +1,5 @@
 #include "src/io/input.h"
 
-#include <errno.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -93,20 +90,26 @@ bool Input::MakeRoom(uint64_t needed, bool waiting) {
   return true;
 }
 
-Input::ReadStatus Input::Read(int fd, uint64_t needed, bool waiting, size_t* received) {
+Input::ReadStatus Input::Read(Transport& transport, uint64_t needed, bool waiting,
+                              size_t* received) {
   if (!MakeRoom(needed, waiting)) return ReadStatus::kNoMemory;
   size_t room = capacity_ - end_;
   if (memory_.IsShort()) room = std::min(room, std::max<size_t>(needed, kShortReadBytes));
-  ssize_t n;
-  do n = recv(fd, data_ + end_, room, 0);
-  while (n < 0 && errno == EINTR);
-  if (n < 0) {
-    return errno == EAGAIN || errno == EWOULDBLOCK ? ReadStatus::kBlocked : ReadStatus::kEnd;
+  const IoResult result = transport.Read({data_ + end_, room});
+  switch (result.status) {
+    case IoStatus::kOk:
+      break;
+    case IoStatus::kWantsRead:
+      return ReadStatus::kWantsRead;
+    case IoStatus::kWantsWrite:
+      return ReadStatus::kWantsWrite;
+    case IoStatus::kEnd:
+    case IoStatus::kBroken:
+      return ReadStatus::kEnd;
   }
-  if (n == 0) return ReadStatus::kEnd;
-  end_ += n;
-  *received += n;
-  return static_cast<size_t>(n) == room ? ReadStatus::kMore : ReadStatus::kDrained;
+  end_ += result.bytes;
+  *received += result.bytes;
+  return result.bytes == room ? ReadStatus::kMore : ReadStatus::kDrained;
 }
 
 bool Input::Keep(Kept* kept) {

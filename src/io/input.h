@@ -16,6 +16,7 @@
 #include <span>
 
 #include "src/io/connection_memory.h"
+#include "src/io/transport.h"
 
 namespace server {
 
@@ -29,7 +30,14 @@ class Input {
     uint32_t size = 0;
     uint32_t capacity = 0;
   };
-  enum class ReadStatus { kMore, kDrained, kBlocked, kEnd, kNoMemory };
+  enum class ReadStatus {
+    kMore,        // there may be more to read
+    kDrained,     // everything that had arrived was read
+    kWantsRead,   // nothing there: wait for this event
+    kWantsWrite,  // likewise
+    kEnd,         // no more will come
+    kNoMemory,    // the request is too large for what other connections have left; nothing was read
+  };
 
   explicit Input(ConnectionMemory& memory) : memory_(memory), scratch_(new char[kScratchBytes]) {}
 
@@ -37,11 +45,9 @@ class Input {
   std::span<char> bytes() { return {data_ + begin_, end_ - begin_}; }
   size_t size() const { return end_ - begin_; }
   void Consume(size_t n) { begin_ += n; }
-  // Receives what there is. `needed` is how many bytes the request at hand has in all, as far as is
-  // known. kMore: there may be more to read, kDrained: there was not. *received grows. kNoMemory:
-  // the request is too large for what other connections have left; nothing was read. `waiting`: as
-  // for ConnectionMemory::Reserve.
-  ReadStatus Read(int fd, uint64_t needed, bool waiting, size_t* received);
+  // Receives what there is, and adds its size to *received. `needed` is how many bytes the current
+  // request has in all, as far as is known. `waiting`: as for ConnectionMemory::Reserve.
+  ReadStatus Read(Transport& transport, uint64_t needed, bool waiting, size_t* received);
   // False: no memory; nothing is kept. What the scratch buffer held is kept over the limit as well:
   // its owner may be waiting for others to give memory back.
   [[nodiscard]] bool Keep(Kept* kept);

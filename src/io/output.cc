@@ -1,8 +1,5 @@
 #include "src/io/output.h"
 
-#include <errno.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -11,7 +8,7 @@
 namespace server {
 namespace {
 
-constexpr int kVectorsMax = 64;
+constexpr size_t kVectorsMax = 64;
 
 // A block of shared bytes with a text in it.
 struct SharedText {
@@ -95,8 +92,8 @@ bool Output::AppendText(std::string_view text) {
 }
 
 // The next pieces to send: buffer, insert, buffer, insert, ...
-int Output::Gather(iovec* vectors, int limit) const {
-  int count = 0;
+size_t Output::Gather(iovec* vectors, size_t limit) const {
+  size_t count = 0;
   size_t at = begin_;
   size_t insert = next_insert_;
   while (count < limit) {
@@ -137,22 +134,16 @@ void Output::Advance(size_t n) {
   }
 }
 
-Output::FlushStatus Output::Flush(int fd, size_t* sent) {
+Output::FlushStatus Output::Flush(Transport& transport, size_t* sent) {
   if (failed_) return FlushStatus::kBroken;
   while (!empty()) {
-    iovec vectors[kVectorsMax];
-    msghdr message{};
-    message.msg_iov = vectors;
-    message.msg_iovlen = Gather(vectors, kVectorsMax);
-    const ssize_t n = message.msg_iovlen == 1
-                          ? send(fd, vectors[0].iov_base, vectors[0].iov_len, MSG_NOSIGNAL)
-                          : sendmsg(fd, &message, MSG_NOSIGNAL);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return errno == EAGAIN || errno == EWOULDBLOCK ? FlushStatus::kBlocked : FlushStatus::kBroken;
-    }
-    Advance(n);
-    *sent += n;
+    iovec pieces[kVectorsMax];
+    const IoResult result = transport.Write({pieces, Gather(pieces, kVectorsMax)});
+    if (result.status == IoStatus::kWantsRead) return FlushStatus::kWantsRead;
+    if (result.status == IoStatus::kWantsWrite) return FlushStatus::kWantsWrite;
+    if (result.status != IoStatus::kOk) return FlushStatus::kBroken;
+    Advance(result.bytes);
+    *sent += result.bytes;
   }
   Clear();
   return FlushStatus::kSent;

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/io/transport.h"
 #include "storage/shared_bytes.h"
 
 namespace server {
@@ -62,7 +63,7 @@ class Output {
     std::unique_ptr<Insert[]> inserts_;
     size_t num_inserts_ = 0;
   };
-  enum class FlushStatus { kSent, kBlocked, kBroken };
+  enum class FlushStatus { kSent, kWantsRead, kWantsWrite, kBroken };
 
   explicit Output(const OutputLimits& limits = {});
 
@@ -84,8 +85,8 @@ class Output {
   // How often something found no room, since the beginning: a mistake of the caller.
   uint64_t overruns() const { return overruns_; }
 
-  // What the kernel took is added to *sent.
-  FlushStatus Flush(int fd, size_t* sent);
+  // Sends until everything is sent or the transport takes no more. What it took is added to *sent.
+  FlushStatus Flush(Transport& transport, size_t* sent);
 
   void Load(std::unique_ptr<Parked> parked);
   // Null if there is nothing, or where there is no memory: see failed().
@@ -98,7 +99,7 @@ class Output {
   void Fail();
   void FailForRoom();
   void AddInsert(std::string_view bytes, kbf::SharedRef ref, bool text);
-  int Gather(iovec* vectors, int limit) const;
+  size_t Gather(iovec* vectors, size_t limit) const;
   void Advance(size_t n);
 
   const OutputLimits limits_;

@@ -1,9 +1,5 @@
 #include "src/net/connection.h"
 
-#include <errno.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <climits>
 #include <cstring>
@@ -40,47 +36,70 @@ constexpr std::string_view kNoBuffer = "SERVER_ERROR out of memory reading reque
 
 }  // namespace
 
-Connection::Connection(Worker& worker, int fd)
+Connection::Connection(Worker& worker, Transport& transport)
     : worker_(worker),
-      fd_(fd),
+      transport_(transport),
       last_command_(worker.now()),
       last_progress_(worker.now()),
       last_progress_ms_(worker.now_ms()) {}
 
 Connection::~Connection() {
-  if (waiting_for_ != 0) event_del(&event_);
+  StopWaiting();
   EndMemoryWait();
   worker_.input().Forget(&kept_);
   worker_.memory().Subtract(parked_bytes_);
-  close(fd_);
+}
+
+bool Connection::Start() { return ContinueHandshake(); }
+
+// Watches for the event that the transport wants.
+bool Connection::WaitFor(IoStatus wanted) {
+  return WaitFor(static_cast<short>(wanted == IoStatus::kWantsWrite ? EV_WRITE : EV_READ));
 }
 
 bool Connection::WaitFor(short what) {
   if (what == waiting_for_) return true;
-  if (waiting_for_ != 0) event_del(&event_);
-  waiting_for_ = 0;
-  if (what == 0) return true;
-  event_assign(&event_, worker_.base(), fd_, static_cast<short>(what | EV_PERSIST), OnEvent, this);
+  StopWaiting();
+  event_assign(&event_, worker_.base(), fd(), static_cast<short>(what | EV_PERSIST), OnEvent, this);
   if (event_add(&event_, nullptr) != 0) return false;
   waiting_for_ = what;
   return true;
+}
+
+void Connection::StopWaiting() {
+  if (std::exchange(waiting_for_, 0) != 0) event_del(&event_);
 }
 
 void Connection::OnEvent(evutil_socket_t, short what, void* connection) noexcept {
   auto* self = static_cast<Connection*>(connection);
   self->worker_.Tick();
   self->last_progress_ = self->worker_.now();
-  if (self->state() == State::kLingering) return self->Discard();
-  self->Serve((what & EV_READ) != 0, self->worker_.requests_per_event());
+  if (self->state() == State::kHandshaking) {
+    if (!self->ContinueHandshake()) self->worker_.Remove(self);
+    return;
+  }
+  if (self->state() == State::kLingering) return self->ContinueLinger();
+  // Reading goes on after whatever event it asked for.
+  const bool readable = (what & EV_READ) != 0 || self->state() == State::kReading;
+  self->Serve(readable, self->worker_.requests_per_event());
+}
+
+// False: the connection is broken or cannot be watched.
+bool Connection::ContinueHandshake() {
+  const IoStatus status = transport_.Handshake();
+  if (status == IoStatus::kBroken) return false;
+  if (status == IoStatus::kOk) state_.store(State::kReading, std::memory_order_relaxed);
+  return WaitFor(status);
 }
 
 void Connection::Resume() {
   last_progress_ = worker_.now();
-  Serve(false, worker_.requests_per_event());
+  Serve(transport_.HasPending(), worker_.requests_per_event());
 }
 
 void Connection::Finish() {
   if (state() == State::kLingering) return;
+  if (state() == State::kHandshaking) return End(Turn::kClose);
   hang_up_ = true;
   Serve(true, worker_.requests_per_event());
 }
@@ -88,7 +107,8 @@ void Connection::Finish() {
 bool Connection::TimedOut(uint32_t now) const {
   const uint32_t silent = now - last_progress_;
   if (state() == State::kLingering) return silent >= kLingerSeconds;
-  const bool unfinished = kept_.size != 0 || skip_ != 0 || parked_ != nullptr;
+  const bool unfinished =
+      kept_.size != 0 || skip_ != 0 || parked_ != nullptr || state() == State::kHandshaking;
   if (unfinished && silent >= kStallSeconds) return true;
   const uint32_t limit = worker_.idle_timeout();
   return limit != 0 && silent > limit;
@@ -120,6 +140,7 @@ bool Connection::IsMoving(uint64_t now_ms) const {
 
 void Connection::Serve(bool readable, unsigned budget) {
   Turn turn = Turn::kClose;
+  wanted_ = IoStatus::kWantsRead;
   worker_.input().Begin(&kept_);
   worker_.output().Load(std::move(parked_));
   worker_.memory().Subtract(std::exchange(parked_bytes_, 0));
@@ -169,14 +190,15 @@ Connection::Turn Connection::ServeTurn(bool readable, unsigned budget) {
     if (!Receive(&readable, &budget, &turn)) return turn;
   }
   if (!Flush(&budget, &turn)) return turn;
-  if (!hang_up_) return Turn::kWaitRead;
+  // No event would announce bytes that the transport has received already.
+  if (!hang_up_) return transport_.HasPending() ? Turn::kYield : Turn::kWaitInput;
   return peer_done_ ? Turn::kClose : Turn::kHangUp;
 }
 
 bool Connection::Receive(bool* readable, unsigned* budget, Turn* turn) {
   size_t received = 0;
   const Input::ReadStatus status =
-      worker_.input().Read(fd_, needed_, short_since_ms_ != 0, &received);
+      worker_.input().Read(transport_, needed_, short_since_ms_ != 0, &received);
   worker_.counters().bytes_read.Add(received);
   if (received > 0) CountProgress(received, budget);
   switch (status) {
@@ -185,7 +207,10 @@ bool Connection::Receive(bool* readable, unsigned* budget, Turn* turn) {
       EndMemoryWait();
       *readable = status == Input::ReadStatus::kMore;
       return true;
-    case Input::ReadStatus::kBlocked:
+    case Input::ReadStatus::kWantsRead:
+    case Input::ReadStatus::kWantsWrite:
+      wanted_ =
+          status == Input::ReadStatus::kWantsRead ? IoStatus::kWantsRead : IoStatus::kWantsWrite;
       *readable = false;
       return true;
     case Input::ReadStatus::kEnd:
@@ -230,33 +255,35 @@ void Connection::CountProgress(size_t bytes, unsigned* budget) {
 
 bool Connection::Flush(unsigned* budget, Turn* turn) {
   size_t sent = 0;
-  const Output::FlushStatus status = worker_.output().Flush(fd_, &sent);
+  const Output::FlushStatus status = worker_.output().Flush(transport_, &sent);
   worker_.counters().bytes_written.Add(sent);
   if (sent > 0) CountProgress(sent, budget);
   if (status == Output::FlushStatus::kSent) return true;
-  *turn = status == Output::FlushStatus::kBlocked ? Turn::kWaitWrite : Turn::kClose;
+  wanted_ =
+      status == Output::FlushStatus::kWantsRead ? IoStatus::kWantsRead : IoStatus::kWantsWrite;
+  *turn = status == Output::FlushStatus::kBroken ? Turn::kClose : Turn::kWaitOutput;
   return false;
 }
 
 void Connection::End(Turn turn) {
   bool watched = true;
   switch (turn) {
-    case Turn::kWaitRead:
+    case Turn::kWaitInput:
       state_.store(State::kReading, std::memory_order_relaxed);
-      watched = WaitFor(EV_READ);
+      watched = WaitFor(wanted_);
       break;
-    case Turn::kWaitWrite:
+    case Turn::kWaitOutput:
       state_.store(State::kWriting, std::memory_order_relaxed);
-      watched = WaitFor(EV_WRITE);
+      watched = WaitFor(wanted_);
       break;
     case Turn::kYield:
       worker_.counters().conn_yields.Add();
-      (void)WaitFor(0);
+      StopWaiting();
       watched = worker_.ResumeLater(this);
       if (watched) state_.store(State::kYielded, std::memory_order_relaxed);
       break;
     case Turn::kWaitMemory:
-      (void)WaitFor(0);
+      StopWaiting();
       watched = worker_.RetryLater(this);
       if (watched) state_.store(State::kYielded, std::memory_order_relaxed);
       break;
@@ -351,34 +378,40 @@ void Connection::LogRequest(uint64_t consumed) {
   bytes = bytes.first(std::min<uint64_t>(consumed, bytes.size()));
   if (binary_) {
     const unsigned opcode = bytes.size() < 2 ? 0 : static_cast<uint8_t>(bytes[1]);
-    return Log(kLogTraffic, "<%d binary 0x%02x, %zu bytes", fd_, opcode, bytes.size());
+    return Log(kLogTraffic, "<%d binary 0x%02x, %zu bytes", fd(), opcode, bytes.size());
   }
   const auto end =
       std::find_if(bytes.begin(), bytes.end(), [](char c) { return c == '\r' || c == '\n'; });
-  Log(kLogTraffic, "<%d %.*s", fd_, static_cast<int>(end - bytes.begin()), bytes.data());
+  Log(kLogTraffic, "<%d %.*s", fd(), static_cast<int>(end - bytes.begin()), bytes.data());
 }
 
 // ---- the end ------------------------------------------------------------------------------------
 
 void Connection::Linger() {
-  shutdown(fd_, SHUT_WR);
   state_.store(State::kLingering, std::memory_order_relaxed);
   worker_.input().Forget(&kept_);
-  if (!WaitFor(EV_READ)) return worker_.Remove(this);
-  Discard();
+  ContinueLinger();
 }
 
-void Connection::Discard() {
+void Connection::ContinueLinger() {
+  IoStatus status = shut_down_ ? IoStatus::kOk : transport_.Shutdown();
+  if (status == IoStatus::kOk) {
+    shut_down_ = true;
+    status = Discard();
+  }
+  const bool wants = status == IoStatus::kWantsRead || status == IoStatus::kWantsWrite;
+  if (!wants || !WaitFor(status)) worker_.Remove(this);
+}
+
+// kOk becomes kWantsRead: there may be more, and others want their turn.
+IoStatus Connection::Discard() {
   char discard_buffer[16 << 10];
   for (int reads = 0; reads < 16; ++reads) {
-    const ssize_t n = recv(fd_, discard_buffer, sizeof(discard_buffer), 0);
-    if (n > 0) {
-      rounds_silent_ = 0;
-      continue;
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
-    return worker_.Remove(this);
+    const IoStatus status = transport_.Read(discard_buffer).status;
+    if (status != IoStatus::kOk) return status;
+    rounds_silent_ = 0;
   }
+  return IoStatus::kWantsRead;
 }
 
 }  // namespace server

@@ -19,10 +19,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "protocol/request.h"
 #include "src/io/input.h"
 #include "src/io/output.h"
+#include "src/io/transport.h"
 #include "src/stats/prefix_stats.h"
 
 namespace server {
@@ -31,15 +33,14 @@ class Worker;
 
 class Connection {
  public:
-  enum class State : uint8_t { kReading, kWriting, kYielded, kLingering };
+  enum class State : uint8_t { kHandshaking, kReading, kWriting, kYielded, kLingering };
 
-  // Takes over the socket; Start begins to serve it. False: it cannot be watched.
-  Connection(Worker& worker, int fd);
-  ~Connection();
+  virtual ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  [[nodiscard]] bool Start() { return WaitFor(EV_READ); }
+  // False: it is broken, or cannot be watched.
+  [[nodiscard]] bool Start();
   // The turn after a yield.
   void Resume();
   // Carries out what has arrived, sends what is due, and hangs up. May delete the connection.
@@ -55,7 +56,7 @@ class Connection {
   // Called every second.
   void DecayProgress() { progress_bytes_ /= 2; }
 
-  int fd() const { return fd_; }
+  int fd() const { return transport_.fd(); }
   State state() const { return state_.load(std::memory_order_relaxed); }
   uint32_t last_command() const { return last_command_.load(std::memory_order_relaxed); }
 
@@ -63,11 +64,15 @@ class Connection {
   Connection* previous = nullptr;
   Connection* next = nullptr;
 
+ protected:
+  // The transport outlives the connection.
+  Connection(Worker& worker, Transport& transport);
+
  private:
   friend class Worker;
 
   // How a turn ends, and what a step within it comes to.
-  enum class Turn : uint8_t { kWaitRead, kWaitWrite, kYield, kWaitMemory, kHangUp, kClose };
+  enum class Turn : uint8_t { kWaitInput, kWaitOutput, kYield, kWaitMemory, kHangUp, kClose };
   enum class Step : uint8_t { kGoOn, kNeedInput, kFull, kBudgetUsed, kHangUp };
 
   static void OnEvent(evutil_socket_t fd, short what, void* connection) noexcept;
@@ -91,19 +96,25 @@ class Connection {
   void CountProgress(size_t bytes, unsigned* budget);
   void Park();
   void End(Turn turn);
+  [[nodiscard]] bool ContinueHandshake();
   void Linger();
-  void Discard();
+  void ContinueLinger();
+  IoStatus Discard();
+  [[nodiscard]] bool WaitFor(IoStatus wanted);
   [[nodiscard]] bool WaitFor(short what);
+  void StopWaiting();
 
   Worker& worker_;
-  const int fd_;
+  Transport& transport_;
   event event_;
   short waiting_for_ = 0;
-  std::atomic<State> state_{State::kReading};
+  IoStatus wanted_ = IoStatus::kWantsRead;  // what reading or writing waits for after this turn
+  std::atomic<State> state_{State::kHandshaking};
   bool chosen_ = false;  // the first byte has told which protocol
   bool binary_ = false;
   bool hang_up_ = false;  // once the output is sent
   bool peer_done_ = false;
+  bool shut_down_ = false;
   uint8_t rounds_silent_ = 0;  // of the worker's drain, since something came
   std::atomic<uint32_t> last_command_;
   uint32_t last_progress_;
@@ -118,6 +129,24 @@ class Connection {
   Input::Kept kept_;
   std::unique_ptr<Output::Parked> parked_;
   uint64_t parked_bytes_ = 0;  // counted in ConnectionMemory
+};
+
+// Holds a transport where it outlives the connection over it, without an allocation of its own.
+template <class T>
+struct TransportMember {
+  template <class... Arguments>
+  explicit TransportMember(Arguments&&... arguments)
+      : transport(std::forward<Arguments>(arguments)...) {}
+  T transport;
+};
+
+template <class T>
+class ConnectionOver final : private TransportMember<T>, public Connection {
+ public:
+  template <class... Arguments>
+  explicit ConnectionOver(Worker& worker, Arguments&&... arguments)
+      : TransportMember<T>(std::forward<Arguments>(arguments)...),
+        Connection(worker, this->transport) {}
 };
 
 }  // namespace server

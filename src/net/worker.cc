@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "src/io/plain_transport.h"
 #include "src/log.h"
 #include "src/process/startup_error.h"
 
@@ -133,7 +134,7 @@ void Worker::Add(int fd) {
     state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
-  auto* connection = new (std::nothrow) Connection(*this, fd);
+  auto* connection = new (std::nothrow) ConnectionOver<PlainTransport>(*this, fd);
   if (connection == nullptr) {
     close(fd);
     state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);

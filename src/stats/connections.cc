@@ -34,6 +34,7 @@ std::string Prefixed(int family, const std::string& name) {
 // memcached's names of what comes nearest.
 std::string_view NameOf(Connection::State state) {
   switch (state) {
+    case Connection::State::kHandshaking:
     case Connection::State::kReading:
       return "conn_read";
     case Connection::State::kWriting:

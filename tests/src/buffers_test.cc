@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <new>
 #include <random>
@@ -12,21 +13,18 @@
 
 #include "src/io/input.h"
 #include "src/io/output.h"
+#include "src/io/plain_transport.h"
 #include "storage/shared_bytes.h"
 
 namespace {
 
 struct Pair {
-  int ours, theirs;
-  Pair() {
-    int fds[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
-    ours = fds[0];
-    theirs = fds[1];
-  }
-  ~Pair() {
-    close(ours);
-    close(theirs);
+  Pair() : Pair(Make()) {}
+  ~Pair() { close(theirs); }
+  static std::array<int, 2> Make() {
+    std::array<int, 2> fds;
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds.data()) == 0);
+    return fds;
   }
   void Send(std::string_view bytes) const {
     REQUIRE(write(theirs, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
@@ -37,6 +35,12 @@ struct Pair {
     all.resize(n > 0 ? n : 0);
     return all;
   }
+
+  server::PlainTransport ours;
+  const int theirs;
+
+ private:
+  explicit Pair(const std::array<int, 2>& fds) : ours(fds[0]), theirs(fds[1]) {}
 };
 
 std::string Text(server::Input& input) { return {input.bytes().data(), input.size()}; }
@@ -78,7 +82,7 @@ TEST_SUITE("src") {
     CHECK(budget.buffer_bytes() == 0);
     CHECK(input.Read(pair.ours, 5, false, &received) == server::Input::ReadStatus::kDrained);
     CHECK(Text(input) == "set x 0 0 1\r\n");
-    CHECK(input.Read(pair.ours, 5, false, &received) == server::Input::ReadStatus::kBlocked);
+    CHECK(input.Read(pair.ours, 5, false, &received) == server::Input::ReadStatus::kWantsRead);
     input.Consume(input.size());
     REQUIRE(input.Keep(&kept));
     CHECK(kept.data == nullptr);
@@ -140,7 +144,8 @@ TEST_SUITE("src") {
       input.Begin(&kept);
       CHECK(input.Read(pair.ours, kTotal, false, &received) ==
             server::Input::ReadStatus::kNoMemory);
-      CHECK(input.Read(pair.ours, kTotal, true, &received) == server::Input::ReadStatus::kBlocked);
+      CHECK(input.Read(pair.ours, kTotal, true, &received) ==
+            server::Input::ReadStatus::kWantsRead);
       REQUIRE(input.Keep(&kept));
       CHECK(kept.capacity == kTotal);
       CHECK(kept.size == 3000);
@@ -167,7 +172,7 @@ TEST_SUITE("src") {
     server::Input::Kept kept;
     size_t received = 0;
     input.Begin(&kept);
-    CHECK(input.Read(pair.ours, 1, false, &received) == server::Input::ReadStatus::kBlocked);
+    CHECK(input.Read(pair.ours, 1, false, &received) == server::Input::ReadStatus::kWantsRead);
     shutdown(pair.theirs, SHUT_WR);
     CHECK(input.Read(pair.ours, 1, false, &received) == server::Input::ReadStatus::kEnd);
   }
@@ -177,7 +182,7 @@ TEST_SUITE("src") {
       "bit") {
     Pair pair;
     const int small = 4096;
-    setsockopt(pair.ours, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    setsockopt(pair.ours.fd(), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     server::Output output;
     std::mt19937 random(11);
     std::string expected, got;

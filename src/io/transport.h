@@ -1,0 +1,59 @@
+// Transport moves the bytes of one connection: the seam between the connection and its socket.
+// PlainTransport stands behind it for TCP and unix sockets; encryption can stand there as well.
+//
+// Promises:  no call blocks. What cannot be done now says which event of the socket to wait for,
+//            which need not be the obvious one: an encrypted write may have to read first.
+// Requires:  one thread; `Handshake (Read | Write)* Shutdown Read*`, each call repeated after the
+//            wanted event until it does not want one any more. Write is repeated with the same
+//            bytes in front. The owner watches fd(), which the transport opens and closes.
+// Costs:     one virtual call per system call; nothing is allocated here.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace server {
+
+enum class IoStatus : uint8_t {
+  kOk,
+  kWantsRead,   // call again when the socket is readable
+  kWantsWrite,  // call again when the socket is writable
+  kEnd,         // Read: the peer sends no more
+  kBroken,      // the connection is of no use any more
+};
+
+struct IoResult {
+  IoStatus status = IoStatus::kOk;
+  size_t bytes = 0;  // with kOk, at least 1
+};
+
+class Transport {
+ public:
+  explicit Transport(int fd) : fd_(fd) {}
+  virtual ~Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  // Before the first Read or Write. Never kEnd.
+  virtual IoStatus Handshake() = 0;
+  // REQUIRES: into is not empty.
+  virtual IoResult Read(std::span<char> into) = 0;
+  // Sends what is taken at once, in the order of the pieces. Never kEnd. REQUIRES: there are
+  // pieces, none is empty.
+  virtual IoResult Write(std::span<const iovec> pieces) = 0;
+  // There are received bytes that no event of the socket announces.
+  virtual bool HasPending() const = 0;
+  // Tells the peer that no more is sent, so that it can tell a complete reply from a broken one.
+  // Never kEnd; afterwards only Read is allowed.
+  virtual IoStatus Shutdown() = 0;
+
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+}  // namespace server
