@@ -172,7 +172,7 @@ void ReadBody(const char* body, const Lengths& lengths, Request* out) {
       break;
     }
     case Op::kStats:
-      out->rest = out->key;
+      out->arguments = out->key;
       break;
     case Op::kQuit:
       out->close = true;

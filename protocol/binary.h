@@ -30,11 +30,11 @@ inline constexpr uint8_t kBinaryResponseMagic = 0x81;
 inline constexpr size_t kBinaryHeaderBytes = 24;
 
 // What the fields of a Request mean here:
-//   kGet       one key, in `key`: it may hold spaces, so `rest` stays empty. GAT and its kin have
+//   kGet       one key, in `key`: it may hold spaces, so `keys` stays empty. GAT and its kin have
 //              an exptime.
 //   kCas       SET, ADD or REPLACE with a cas number: memcached treats them alike. Where the
 //              value is too large they keep their own op, because such a SET drops the item.
-//   kStats     `rest` is the key.
+//   kStats     `arguments` is the key.
 //   kFlushAll  exptime where one was sent.
 //   kAnswer    binary_status is the error; 0 is to hang up without a word (a wrong magic).
 // exptime is unsigned on this wire, so it is never negative.

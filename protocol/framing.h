@@ -29,7 +29,7 @@ inline ParseResult NeedMore(uint64_t needed) { return {ParseStatus::kNeedMore, 0
 // The request becomes one that is answered with `reply`, in silence where it is quiet.
 inline ParseResult Answer(std::string_view reply, uint64_t consumed, Request* out) {
   out->op = Op::kAnswer;
-  out->rest = reply;
+  out->reply = reply;
   return Done(consumed);
 }
 

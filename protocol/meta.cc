@@ -217,7 +217,7 @@ ParseResult ParseSet(MetaLine line, const Limits& limits, Request* out) {
   if (*op == Op::kAdd) out->cas = 0;
   out->compare_cas = out->op == Op::kCas;
   out->invalidate = out->invalidate && out->op == Op::kCas;
-  out->rest = line.rest;
+  out->meta_flags = line.rest;
   const ParseResult result = TakeValue(line.bytes, line.line_bytes, value_bytes, limits, out);
   if (result.status == ParseStatus::kOk) FinishKey(line, flags, out);
   return result;
@@ -255,7 +255,7 @@ ParseResult ParseFlagged(char command, const MetaLine& line, Request* out) {
   if (flags.opaque_too_long) return answer(kOpaqueTooLong);
 
   out->quiet = flags.quiet;
-  out->rest = line.rest;
+  out->meta_flags = line.rest;
   if (command == 'g') {
     out->op = Op::kGet;
     out->cas = 0;
@@ -289,7 +289,7 @@ void AddKey(std::string_view key, bool base64, ReplyWriter* reply) {
 void AddFlags(const Request& request, const Response& response, uint64_t shown, bool base64,
               ReplyWriter* reply) {
   int64_t ttl = response.created ? -1 : response.ttl_before.value_or(response.ttl);
-  std::string_view rest = request.rest;
+  std::string_view rest = request.meta_flags;
   for (std::string_view token = NextToken(&rest); !token.empty(); token = NextToken(&rest)) {
     const char letter = token[0];
     if (letter == 'T' || (letter == 'N' && response.created)) ttl = response.ttl;
@@ -375,7 +375,7 @@ Head FormatNumber(const Request& request, const Response& response, char* out) {
 }
 
 // Statuses that have a line and not a code.
-std::string_view ComplaintOf(const Request& request, const Response& response) {
+std::string_view ErrorLine(const Request& request, const Response& response) {
   switch (response.status) {
     case Status::kTooLarge:
       return kTooLargeLine;
@@ -431,9 +431,7 @@ Head FormatDebug(const Request& request, const Response& response, char* out) {
   reply.Add(" cas=");
   reply.Number(response.cas);
   reply.Add(response.fetched ? " fetch=yes" : " fetch=no");
-  reply.Add(" cls=");
-  reply.Number(response.item_class);
-  reply.Add(" size=");
+  reply.Add(" cls=0 size=");  // there are no classes of items
   reply.Number(response.item_bytes);
   reply.Add("\r\n");
   return {reply.bytes(), false};
@@ -471,7 +469,7 @@ ParseResult ParseMeta(std::span<char> bytes, size_t line_length, size_t line_byt
 }
 
 Head FormatMeta(const Request& request, const Response& response, char* out) {
-  std::string_view text = ComplaintOf(request, response);
+  std::string_view text = ErrorLine(request, response);
   if (text.empty()) {
     switch (request.op) {
       case Op::kGet:
@@ -485,7 +483,7 @@ Head FormatMeta(const Request& request, const Response& response, char* out) {
         text = "MN\r\n";
         break;
       case Op::kAnswer:
-        text = request.rest;
+        text = request.reply;
         break;
       default:
         return FormatChange(request, response, out);

@@ -1,7 +1,7 @@
 // The meta commands of the text protocol: mg ms md ma me mn. See request.h for the contract.
 //
 // The reply repeats flags in the order in which they were sent, so the formatter walks through the
-// flags of the request (Request::rest) a second time; there is no table of flags in between.
+// flags of the request (Request::meta_flags) a second time; there is no table of flags in between.
 //
 // Promises:  the flags, errors and silences of memcached 1.6.18. Errors are never quiet.
 // Departs:   an opaque that is too long is refused before anything is done; memcached finds out

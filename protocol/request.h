@@ -56,12 +56,14 @@ struct Request {
 
   std::string_view key = {};    // the first, decoded
   std::string_view value = {};  // of a write
-  // get: its keys as they were sent, from the first byte of the first to the last of the last; of a
-  // line that is longer than `line_bytes_max`, those that this piece of it has.
-  // stats: its arguments. kAnswer: the whole reply (text). kFlushAll, kShutdown: empty, or what is
-  // to be answered instead of obeying, unless an option forbids the command in the first place.
-  // meta: the flags as they were sent, which the reply repeats in the same order.
-  std::string_view rest = {};
+  // get in text: its keys as they were sent, from the first byte of the first to the last of the
+  // last. Of a line that is longer than `line_bytes_max`, those in this piece of it.
+  std::string_view keys = {};
+  std::string_view arguments = {};   // kStats
+  std::string_view meta_flags = {};  // as they were sent: the reply repeats them in this order
+  // Text. kAnswer: the whole reply. kFlushAll, kShutdown: empty, or the error to send instead of
+  // obeying, unless an option forbids the command in the first place.
+  std::string_view reply = {};
 
   uint32_t flags = 0;
   bool with_cas = false;                // gets, gats: show the number
@@ -78,7 +80,7 @@ struct Request {
   bool graceful = false;   // kShutdown
   uint32_t verbosity = 0;  // kVerbosity
 
-  // meta: what the flags ask of the store; how to answer is read again from `rest`.
+  // meta: what the flags ask of the store; how to answer is read again from `meta_flags`.
   bool base64_key = false;
   bool no_bump = false;                         // u
   bool invalidate = false;                      // I
@@ -92,6 +94,21 @@ struct Request {
   uint32_t opaque = 0;
   uint16_t binary_status = 0;  // kAnswer: the error to send
 };
+
+// The ops that store a value.
+constexpr bool IsWrite(Op op) {
+  switch (op) {
+    case Op::kSet:
+    case Op::kAdd:
+    case Op::kReplace:
+    case Op::kAppend:
+    case Op::kPrepend:
+    case Op::kCas:
+      return true;
+    default:
+      return false;
+  }
+}
 
 enum class Status : uint8_t {
   kOk,  // hit, stored, deleted, touched, done
@@ -125,15 +142,12 @@ struct Response {
   std::string_view text = {};
   // mg, me: the item was stored under a base64 key. Where that is not known, the request decides.
   std::optional<bool> base64_key = {};
-  // me
-  uint32_t item_class = 0;
-  uint64_t item_bytes = 0;
+  uint64_t item_bytes = 0;  // me
 };
 
 enum class ParseStatus : uint8_t {
   kOk,        // *out holds one request (kAnswer where it was bad): drop `consumed` bytes
   kNeedMore,  // good so far: call again when there are `needed` bytes or more
-  kSkip,      // no request, drop `consumed` bytes (empty input between commands)
 };
 
 struct [[nodiscard]] ParseResult {

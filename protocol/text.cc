@@ -69,7 +69,7 @@ ParseResult TakeKeys(std::string_view key, std::string_view rest, size_t consume
     if (key.size() > kKeyBytesMax) return Answer(kBadLine, consumed, out);
     end = key.data() + key.size();
   }
-  out->rest = {out->key.data(), static_cast<size_t>(end - out->key.data())};
+  out->keys = {out->key.data(), static_cast<size_t>(end - out->key.data())};
   return Done(consumed);
 }
 
@@ -99,7 +99,7 @@ ParseResult ParseLongGet(std::string_view bytes, const Limits& limits, Request* 
   const bool cut = rest.size() < end;  // by a NUL: what follows on the line is not seen
   const std::string_view name = NextToken(&rest);
   const ParseResult result = ParseGet(name, rest, end, out);
-  if (out->op != Op::kGet && out->rest != kBadLine) {
+  if (out->op != Op::kGet && out->reply != kBadLine) {
     // No key within a whole piece.
     out->close = true;
     return Answer(kLineTooLong, bytes.size(), out);
@@ -188,7 +188,7 @@ ParseResult ParseFlushAll(const AllTokens& tokens, size_t line_bytes, Request* o
   out->quiet = tokens.last() == kNoReply;
   if (tokens.count() > (out->quiet ? 2u : 1u)) {
     out->exptime = ParseI32(tokens[1]);
-    if (!out->exptime) out->rest = kBadExptime;
+    if (!out->exptime) out->reply = kBadExptime;
   }
   return Done(line_bytes);
 }
@@ -207,7 +207,7 @@ ParseResult ParseShutdown(const AllTokens& tokens, size_t line_bytes, Request* o
   out->op = Op::kShutdown;
   out->graceful = tokens.count() == 2 && tokens[1] == "graceful";
   if (tokens.count() > 1 && !out->graceful) {
-    out->rest = "CLIENT_ERROR invalid shutdown mode\r\n";
+    out->reply = "CLIENT_ERROR invalid shutdown mode\r\n";
   }
   return Done(line_bytes);
 }
@@ -224,8 +224,8 @@ ParseResult ParseUnknown(const AllTokens& tokens, size_t line_bytes, Request* ou
 }
 
 // Commands that are neither frequent nor about a key.
-ParseResult ParseRare(std::string_view line, std::string_view rest, size_t line_bytes,
-                      Request* out) {
+ParseResult ParseAdminCommand(std::string_view line, std::string_view rest, size_t line_bytes,
+                              Request* out) {
   const AllTokens tokens(line);
   const std::string_view name = tokens[0];
   if (name == "version") {
@@ -234,7 +234,7 @@ ParseResult ParseRare(std::string_view line, std::string_view rest, size_t line_
   }
   if (name == "stats") {
     out->op = Op::kStats;
-    out->rest = rest;
+    out->arguments = rest;
     return Done(line_bytes);
   }
   if (name == "quit") {
@@ -347,7 +347,7 @@ ParseResult ParseText(std::span<char> bytes, const Limits& limits, Request* out)
     return ParseChange(name, rest, line.bytes, out);
   }
   if (name == "delete") return ParseDelete(rest, line.bytes, out);
-  return ParseRare(text, rest, line.bytes, out);
+  return ParseAdminCommand(text, rest, line.bytes, out);
 }
 
 ParseResult ParseMoreKeys(std::span<char> bytes, const Limits& limits, const KeyList& list,
@@ -361,7 +361,7 @@ ParseResult ParseMoreKeys(std::span<char> bytes, const Limits& limits, const Key
   const size_t newline = piece.find('\n');
   const bool ends = newline != piece.npos;
   out->skip_line = list.skip && !ends;
-  if (list.skip) return {ParseStatus::kSkip, ends ? newline + 1 : piece.size(), 0};
+  if (list.skip) return Answer({}, ends ? newline + 1 : piece.size(), out);
   if (!ends && piece.size() < limits.line_bytes_max) return NeedMore(bytes.size() + 1);
   // Behind the last space a key may go on.
   const size_t end = ends ? newline : piece.rfind(' ');
@@ -377,7 +377,7 @@ ParseResult ParseMoreKeys(std::span<char> bytes, const Limits& limits, const Key
   const ParseResult result = TakeKeys(key, rest, consumed, out);
   if (out->op != Op::kGet) out->more_keys = false;
   out->skip_line = !ends && !out->more_keys;
-  if (key.empty() && out->more_keys) return {ParseStatus::kSkip, consumed, 0};
+  if (key.empty() && out->more_keys) return Answer({}, consumed, out);
   return result;
 }
 
@@ -395,8 +395,8 @@ Head FormatText(const Request& request, const Response& response, char* out) {
     reply.Add("VERSION ");
     reply.Add(response.text);
     reply.Add("\r\n");
-  } else if (ok && request.op != Op::kStats && !request.rest.empty()) {
-    reply.Add(request.rest);
+  } else if (ok && !request.reply.empty()) {
+    reply.Add(request.reply);
   } else {
     reply.Add(LineOf(request, response));
   }

@@ -27,9 +27,9 @@ namespace protocol {
 // kOk are not to be parsed again.
 ParseResult ParseText(std::span<char> bytes, const Limits& limits, Request* out);
 
-// The next keys of a get line, after a request with more_keys or skip_line. kSkip: none of the
-// bytes hold a key that is to be looked up; out->more_keys and out->skip_line are set in any case
-// but kNeedMore. REQUIRES: list.open; bytes is not empty.
+// The next keys of a get line, after a request with more_keys or skip_line. Bytes without a key
+// that is to be looked up become a kAnswer without a reply. out->more_keys and out->skip_line are
+// set in any case but kNeedMore. REQUIRES: list.open; bytes is not empty.
 ParseResult ParseMoreKeys(std::span<char> bytes, const Limits& limits, const KeyList& list,
                           Request* out);
 

@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-#include "src/config/options.h"
+#include "src/config/command_line.h"
 #include "src/log.h"
 #include "src/server.h"
 

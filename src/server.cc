@@ -21,18 +21,6 @@
 
 namespace server {
 
-State::State(Options o, std::unique_ptr<kbf::Store> s, const ManualTime* time)
-    : options(std::move(o)),
-      clock(time),
-      store(std::move(s)),
-      connection_memory(options.read_buffer_bytes_max),
-      prefix_stats(options.prefix_delimiter, options.stats_detail) {}
-State::~State() = default;
-
-void State::RequestShed() {
-  for (const auto& worker : workers) worker->RequestShed();
-}
-
 namespace {
 
 struct FreeBase {
@@ -117,8 +105,24 @@ void SetStopSignals(int how) {
   pthread_sigmask(how, &signals, nullptr);
 }
 
+using Workers = std::vector<std::unique_ptr<Worker>>;
+
+Workers MakeWorkers(State& state) {
+  Workers workers;
+  for (unsigned i = 0; i < state.options.threads; ++i) {
+    workers.push_back(std::make_unique<Worker>(state));
+  }
+  return workers;
+}
+
+std::vector<Worker*> PointersTo(const Workers& workers) {
+  std::vector<Worker*> pointers;
+  for (const auto& worker : workers) pointers.push_back(worker.get());
+  return pointers;
+}
+
 // Serves until a signal says stop.
-void ServeUntilStopped(State& state, ListenSockets& sockets) {
+void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sockets) {
   const std::unique_ptr<event_base, FreeBase> base(event_base_new());
   if (base == nullptr) throw StartupError("cannot make an event loop");
   std::vector<std::unique_ptr<event, FreeEvent>> signals;
@@ -131,10 +135,10 @@ void ServeUntilStopped(State& state, ListenSockets& sockets) {
   SetStopSignals(SIG_UNBLOCK);
 
   sockets.Listen();
-  for (const auto& worker : state.workers) worker->Start();
+  for (const auto& worker : workers) worker->Start();
   {
-    const Maintenance maintenance(state);
-    const Listener listener(state, base.get());
+    const Maintenance maintenance(*state.store, state.clock);
+    const Listener listener(state, PointersTo(workers), base.get());
     // A daemon that starts well says nothing to its caller, as memcached.
     if (!state.options.daemonize || state.options.verbosity > 0) {
       SayWhatWasPlanned(*state.store, sockets);
@@ -145,8 +149,8 @@ void ServeUntilStopped(State& state, ListenSockets& sockets) {
   }
   NotifyServiceManager("STOPPING=1");
   sockets.Close();
-  for (const auto& worker : state.workers) worker->Stop();
-  for (const auto& worker : state.workers) worker->Join();
+  for (const auto& worker : workers) worker->Stop();
+  for (const auto& worker : workers) worker->Join();
 }
 
 }  // namespace
@@ -164,10 +168,8 @@ int RunServer(const Options& options) {
   kbf::ReturnFreedPages();
   State state(options, MakeStore(options));
   state.listen_fds = sockets.fds();
-  for (unsigned i = 0; i < options.threads; ++i) {
-    state.workers.push_back(std::make_unique<Worker>(state));
-  }
-  ServeUntilStopped(state, sockets);
+  const Workers workers = MakeWorkers(state);
+  ServeUntilStopped(state, workers, sockets);
   return 0;
 }
 

@@ -4,9 +4,8 @@
 //            thread-safe on their own.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "src/config/options.h"
@@ -14,39 +13,41 @@
 #include "src/io/output.h"
 #include "src/io/shedder.h"
 #include "src/process/clock.h"
+#include "src/stats/counters.h"
 #include "src/stats/prefix_stats.h"
+#include "src/stats/server_view.h"
 #include "src/stats/totals.h"
 #include "storage/store.h"
 
 namespace server {
 
-class Worker;
-
 struct State {
-  // Without a `time` the system's counts.
-  State(Options options, std::unique_ptr<kbf::Store> store, const ManualTime* time = nullptr);
-  ~State();
+  // Without a `time` the system's clocks are read.
+  State(Options o, std::unique_ptr<kbf::Store> s, const ManualTime* time = nullptr)
+      : options(std::move(o)),
+        clock(time),
+        store(std::move(s)),
+        connection_memory(options.read_buffer_bytes_max),
+        prefix_stats(options.prefix_delimiter, options.stats_detail) {}
+
+  // For statistics.
+  ServerView View() const {
+    return {options,        clock,      *store, connection_memory, connections, prefix_stats,
+            stats_baseline, listen_fds, workers};
+  }
 
   const Options options;
   const Clock clock;
   const std::unique_ptr<kbf::Store> store;
   std::vector<int> listen_fds;  // for `stats conns`
 
-  // Asks every worker to take the next step of the shedder.
-  void RequestShed();
-
   OutputLimits output_limits;  // of workers that are made later
   ConnectionMemory connection_memory;
   Shedder shedder{connection_memory};
-  std::atomic<bool> accepting{true};
-  std::atomic<uint64_t> curr_connections{0};
-  std::atomic<uint64_t> total_connections{0};
-  std::atomic<uint64_t> rejected_connections{0};
-  std::atomic<uint64_t> listen_disabled{0};
+  ConnectionCounters connections;
   StatsBaseline stats_baseline;
   PrefixStats prefix_stats;
-
-  std::vector<std::unique_ptr<Worker>> workers;  // last: they use what stands above to the end
+  std::vector<const WorkerView*> workers;  // each adds itself before any of them runs
 };
 
 }  // namespace server

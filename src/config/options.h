@@ -1,27 +1,21 @@
-// Options is what the command line and a configuration file ask for, checked and with defaults:
-// the grammar and the long names of memcached 1.6.18, and a few options of our own.
+// Options is what the command line and a configuration file ask for, with defaults; command_line.h
+// reads them.
 //
-// Promises:  what ParseOptions returns is complete and in range; what memcached knows and this
-//            server does not need is checked, kept in `inert` and named in one warning; what it
-//            cannot do is refused by name. Numbers are strict: no garbage after them, no
-//            wrap-around, where memcached would take "64x" for 64.
-// Requires:  nothing of the machine: no socket is opened, no user or host looked up. The only
-//            file that is read is the one of --config.
 // Departs:   without -l the server listens on loopback only; -s and -l go together; -m bounds
 //            everything, not only items; read_buf_mem_limit has a default, and -I must fit into it.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "protocol/request_parser.h"
 #include "src/config/listen_address.h"
 #include "storage/store.h"
 
 namespace server {
 
-enum class WireChoice : uint8_t { kAuto, kText, kBinary };
+using protocol::WireChoice;
 
 // Settings of slabs, LRU lists and logs that do not exist here, for `stats settings`. Defaults
 // are memcached's, but for lru_crawler and lru_maintainer: where these say "yes", monitors ask
@@ -116,14 +110,5 @@ constexpr uint64_t DefaultBufferBytes(uint64_t memory_bytes) {
   constexpr uint64_t kLeast = uint64_t{16} << 20;
   return memory_bytes / 16 > kLeast ? memory_bytes / 16 : kLeast;
 }
-
-struct ParsedOptions {
-  Options options;
-  std::optional<std::string> print;   // of -h, -V, -i: print this and exit with 0
-  std::vector<std::string> warnings;  // a line each, for the log
-};
-
-// Throws StartupError.
-ParsedOptions ParseOptions(int argc, const char* const* argv);
 
 }  // namespace server

@@ -1,88 +1,86 @@
-// Dispatcher carries out requests on the store and writes the replies: the only place that knows
-// both. A worker has one.
+// Dispatcher carries out requests on the store and writes the replies: with store_terms.h the only
+// place that knows both. A worker has one.
 //
-// Gets are held back and answered together, so that pipelined gets, multigets and their mixtures
-// all reach the store as batches; and so are sets and their kin. Any other request waits until they
-// are answered, which keeps replies in order.
+// Gets are held and answered together, so that pipelined gets, multigets and mixtures of both reach
+// the store as batches (batch.h); so are sets and other writes. Any other request waits until they
+// are answered, which keeps the replies in order.
 //
-// Promises:  nothing is held while the output is full, and a request is taken only while it is not:
-//            so the replies to one batch and one request always fit.
-// Requires:  the worker's thread. The bytes that held requests point to stay where they are until
-//            AnswerHeld.
-// Costs:     no allocation but for statistics; where that fails, the reply says so.
+// Promises:  a request is carried out only while the output is not full, so that the replies to one
+//            batch and one more request always fit.
+// Requires:  the worker's thread; `Begin (Submit* Finish)* ` for each turn of a connection. The
+//            bytes that requests point to stay where they are until Finish.
+// Costs:     no allocation except for statistics; if that fails, the reply says so.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "protocol/request.h"
+#include "src/dispatch/batch.h"
 #include "src/io/output.h"
 #include "src/state.h"
 #include "src/stats/counters.h"
+#include "src/stats/prefix_stats.h"
 #include "storage/store.h"
 
 namespace server {
 
 class Dispatcher {
  public:
-  // The store's own batches have as many.
-  static constexpr size_t kHeldMax = 32;
+  // What is remembered of one connection between its requests.
+  class Session {
+    friend class Dispatcher;
+    std::optional<PrefixStats::Cursor> prefix_dump_;  // of a reply that is written in pieces
+  };
 
-  enum class Next {
-    kTaken,  // drop the request's bytes and go on
-    kFull,   // send the output first. A get has taken its keys up to request->rest, any other
-             // request nothing.
-    kDump,   // taken; DumpPrefixes writes the reply
-    kClose,  // taken; hang up when the replies are sent
+  enum class Next : uint8_t {
+    kTaken,       // the request needs no more attention
+    kOutputFull,  // send the output, then submit what is left: of a get in text the keys that
+                  // request->keys has now, of any other request all of it
+    kClose,       // taken; hang up when the replies are sent
   };
 
   Dispatcher(State& state, WorkerCounters& counters, Output& output)
       : state_(state), store_(*state.store), counters_(counters), output_(output) {}
 
+  // A turn of a connection begins at the time `now` of the clock. `session` lives until the next.
+  void Begin(Session* session, uint32_t now) {
+    session_ = session;
+    now_ = now;
+  }
   // Carries the request out, or holds it. Every batch of keys but the first takes one off *budget.
-  Next Submit(protocol::Request* request, uint32_t now, unsigned* budget);
-  void AnswerHeld(uint32_t now);
-  // The next lines of `stats detail dump`. False: there are more.
-  [[nodiscard]] bool DumpPrefixes(PrefixStats::Cursor* cursor);
+  Next Submit(protocol::Request* request, unsigned* budget);
+  // Answers what is held.
+  void Finish();
   // Forgets what is held, without an answer: the connection ends.
   void Abandon();
 
  private:
-  // Takes keys of a get until it has all of them, or has no room: false, answer first, then go on
-  // with request.rest.
-  [[nodiscard]] bool HoldGet(protocol::Request* request);
-  // The same for a write. REQUIRES: IsWrite(request)
-  [[nodiscard]] bool HoldWrite(const protocol::Request& request, uint32_t now);
-  static bool IsWrite(const protocol::Request& request);
-  Next SubmitGet(protocol::Request* request, uint32_t now, unsigned* budget);
-  // Any other request, also a write whose value is too large. REQUIRES: nothing is held.
-  Next Execute(const protocol::Request& request, uint32_t now);
+  Next SubmitGet(protocol::Request* request, unsigned* budget);
+  void SubmitWrite(const protocol::Request& request);
+  // Any other request. REQUIRES: nothing is held.
+  Next Execute(const protocol::Request& request);
 
-  struct Held {
-    uint8_t request;  // in requests_
-    bool last;        // key of its request
-  };
-
-  void Push(std::string_view key, bool last);
-  void LimitBatch(size_t value_bytes);
-  void AnswerGets(uint32_t now);
-  void AnswerWrites(uint32_t now);
-  void AnswerRead(const protocol::Request& request, std::string_view key, kbf::Reading* reading,
-                  uint32_t now);
-  void CountRead(const protocol::Request& request, std::string_view key, bool hit);
-  kbf::ReadOptions OptionsOf(const protocol::Request& request, uint32_t now) const;
-
-  void Touch(const protocol::Request& request, uint32_t now);
-  void CountTooLarge(const protocol::Request& request);
-  void RefuseTooLarge(const protocol::Request& request, uint32_t now);
+  void AnswerGets();
+  void AnswerWrites();
+  void AnswerRead(const protocol::Request& request, std::string_view key, kbf::Reading* reading);
   void AnswerWrite(const protocol::Request& request, const kbf::WriteResult& result);
-  void Arithmetic(const protocol::Request& request, uint32_t now);
-  void Delete(const protocol::Request& request, uint32_t now);
-  void Debug(const protocol::Request& request, uint32_t now);
-  void FlushAll(const protocol::Request& request, uint32_t now);
+  void CountRead(const protocol::Request& request, std::string_view key, bool hit);
+  void CountWrite(const protocol::Request& request, protocol::Status status);
+
+  void RefuseTooLarge(const protocol::Request& request);
+  void Touch(const protocol::Request& request);
+  void Arithmetic(const protocol::Request& request);
+  void Delete(const protocol::Request& request);
+  void Debug(const protocol::Request& request);
+  void FlushAll(const protocol::Request& request);
+  void Version(const protocol::Request& request);
   Next Shutdown(const protocol::Request& request);
+  Next Quit(const protocol::Request& request);
   Next Stats(const protocol::Request& request);
+  Next DumpPrefixes();
 
   void Reply(const protocol::Request& request, const protocol::Response& response);
   protocol::Head Format(const protocol::Request& request, const protocol::Response& response);
@@ -92,17 +90,12 @@ class Dispatcher {
   WorkerCounters& counters_;
   Output& output_;
 
-  std::array<protocol::Request, kHeldMax> requests_;
-  size_t num_requests_ = 0;
-  // Either gets are held,
-  std::array<std::string_view, kHeldMax> keys_;
-  std::array<Held, kHeldMax> held_;
-  size_t num_held_ = 0;
-  size_t held_max_ = kHeldMax;  // fewer while values are long
-  bool plain_ = true;           // no held get asks for more than the value
-  // or writes, one for each of requests_.
-  std::array<kbf::WriteRequest, kHeldMax> writes_;
-  size_t num_writes_ = 0;
+  Session* session_ = nullptr;
+  uint32_t now_ = 0;
+  Batch batch_;
+  // Of one batch. Members, because making so many for a single get would cost more than the get.
+  std::array<kbf::Reading, Batch::kMax> readings_;
+  std::array<kbf::WriteResult, Batch::kMax> results_;
 };
 
 }  // namespace server

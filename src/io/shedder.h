@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "src/io/connection_memory.h"
 
@@ -55,7 +56,22 @@ class Shedder {
     double threshold = 0;      // kClose: close the connections with this score or a larger one
   };
 
+  // A worker, whose RequestShed makes it take its next step soon, from any thread.
+  class Participant {
+   public:
+    virtual void RequestShed() = 0;
+
+   protected:
+    ~Participant() = default;
+  };
+
   explicit Shedder(ConnectionMemory& memory) : memory_(memory) {}
+
+  // REQUIRES: before any round. The participant outlives all rounds.
+  void AddParticipant(Participant* participant) { participants_.push_back(participant); }
+  void WakeAll() const {
+    for (Participant* participant : participants_) participant->RequestShed();
+  }
 
   // Begins a round if memory is short, none is running and the last one is some milliseconds ago.
   Outcome Begin(uint64_t now_ms, size_t num_workers);
@@ -77,6 +93,7 @@ class Shedder {
   void EndRound(bool futile);
 
   ConnectionMemory& memory_;
+  std::vector<Participant*> participants_;  // constant once there are rounds
   std::atomic<bool> running_{false};
   std::atomic<bool> futile_{false};  // the last round found nobody to close
   std::mutex mutex_;

@@ -1,27 +1,23 @@
 #include "src/net/connection.h"
 
 #include <algorithm>
-#include <climits>
-#include <cstring>
 #include <new>
+#include <span>
 #include <utility>
 
-#include "protocol/binary.h"
-#include "protocol/text.h"
 #include "src/log.h"
-#include "src/net/worker.h"
 
 namespace server {
 namespace {
 
-// A request or a reply that makes no progress for so long is given up (memcached: never).
+// A request or a reply that makes no progress for so long ends the connection (memcached: never).
 constexpr uint32_t kStallSeconds = 60;
-// How long what comes behind the last reply is thrown away.
+// How long what comes behind the last reply is discarded.
 constexpr uint32_t kLingerSeconds = 2;
 
 // Traffic that counts as one request of a turn's budget.
 constexpr size_t kBytesPerRequest = 64 << 10;
-// How long a request waits for memory before it is given up.
+// How long a request waits for memory before it is refused.
 constexpr uint64_t kMemoryWaitMs = 30'000;
 // A connection that has moved nothing for so long makes no progress, nor does one whose pace, after
 // a grace, would not finish what it holds within kFinishSeconds.
@@ -36,31 +32,29 @@ constexpr std::string_view kNoBuffer = "SERVER_ERROR out of memory reading reque
 
 }  // namespace
 
-Connection::Connection(Worker& worker, Transport& transport)
+Connection::Connection(WorkerContext& worker, ConnectionOwner& owner, Transport& transport)
     : worker_(worker),
+      owner_(owner),
       transport_(transport),
-      last_command_(worker.now()),
-      last_progress_(worker.now()),
-      last_progress_ms_(worker.now_ms()) {}
+      last_command_(worker.now),
+      last_progress_(worker.now),
+      last_progress_ms_(worker.now_ms),
+      parser_(worker.state.options.wire) {}
 
 Connection::~Connection() {
   StopWaiting();
   EndMemoryWait();
-  worker_.input().Forget(&kept_);
-  worker_.memory().Subtract(parked_bytes_);
+  worker_.input.Forget(&kept_);
+  worker_.state.connection_memory.Subtract(parked_bytes_);
 }
 
-bool Connection::Start() { return ContinueHandshake(); }
+// ---- events -------------------------------------------------------------------------------------
 
-// Watches for the event that the transport wants.
 bool Connection::WaitFor(IoStatus wanted) {
-  return WaitFor(static_cast<short>(wanted == IoStatus::kWantsWrite ? EV_WRITE : EV_READ));
-}
-
-bool Connection::WaitFor(short what) {
+  const auto what = static_cast<short>(wanted == IoStatus::kWantsWrite ? EV_WRITE : EV_READ);
   if (what == waiting_for_) return true;
   StopWaiting();
-  event_assign(&event_, worker_.base(), fd(), static_cast<short>(what | EV_PERSIST), OnEvent, this);
+  event_assign(&event_, worker_.base, fd(), static_cast<short>(what | EV_PERSIST), OnEvent, this);
   if (event_add(&event_, nullptr) != 0) return false;
   waiting_for_ = what;
   return true;
@@ -73,35 +67,34 @@ void Connection::StopWaiting() {
 void Connection::OnEvent(evutil_socket_t, short what, void* connection) noexcept {
   auto* self = static_cast<Connection*>(connection);
   self->worker_.Tick();
-  self->last_progress_ = self->worker_.now();
-  if (self->state() == State::kHandshaking) {
-    if (!self->ContinueHandshake()) self->worker_.Remove(self);
-    return;
-  }
-  if (self->state() == State::kLingering) return self->ContinueLinger();
+  self->last_progress_ = self->worker_.now;
+  const State state = self->state();
+  if (state == State::kHandshaking) return self->ContinueHandshake();
+  if (state == State::kLingering) return self->ContinueLinger();
   // Reading goes on after whatever event it asked for.
-  const bool readable = (what & EV_READ) != 0 || self->state() == State::kReading;
-  self->Serve(readable, self->worker_.requests_per_event());
+  self->Serve((what & EV_READ) != 0 || state == State::kReading);
 }
 
-// False: the connection is broken or cannot be watched.
-bool Connection::ContinueHandshake() {
+void Connection::Start() { ContinueHandshake(); }
+
+void Connection::ContinueHandshake() {
   const IoStatus status = transport_.Handshake();
-  if (status == IoStatus::kBroken) return false;
-  if (status == IoStatus::kOk) state_.store(State::kReading, std::memory_order_relaxed);
-  return WaitFor(status);
+  // No event would announce what the transport has received already.
+  if (status == IoStatus::kOk)
+    return End(transport_.HasPending() ? Turn::kYield : Turn::kWaitInput);
+  if (status == IoStatus::kBroken || !WaitFor(status)) owner_.Remove(this);
 }
 
 void Connection::Resume() {
-  last_progress_ = worker_.now();
-  Serve(transport_.HasPending(), worker_.requests_per_event());
+  last_progress_ = worker_.now;
+  Serve(transport_.HasPending());
 }
 
 void Connection::Finish() {
   if (state() == State::kLingering) return;
   if (state() == State::kHandshaking) return End(Turn::kClose);
   hang_up_ = true;
-  Serve(true, worker_.requests_per_event());
+  Serve(true);
 }
 
 bool Connection::TimedOut(uint32_t now) const {
@@ -110,9 +103,11 @@ bool Connection::TimedOut(uint32_t now) const {
   const bool unfinished =
       kept_.size != 0 || skip_ != 0 || parked_ != nullptr || state() == State::kHandshaking;
   if (unfinished && silent >= kStallSeconds) return true;
-  const uint32_t limit = worker_.idle_timeout();
+  const uint32_t limit = worker_.state.options.idle_timeout_s;
   return limit != 0 && silent > limit;
 }
+
+// ---- memory -------------------------------------------------------------------------------------
 
 uint64_t Connection::HeldBytes() const {
   return kept_.capacity + parked_bytes_ + (parked_ == nullptr ? 0 : parked_->detached_bytes());
@@ -136,247 +131,217 @@ bool Connection::IsMoving(uint64_t now_ms) const {
   return now_ms < holds_since_ms_ + kGraceMs || progress_bytes_ >= HeldBytes() / kFinishSeconds;
 }
 
-// ---- a turn -------------------------------------------------------------------------------------
-
-void Connection::Serve(bool readable, unsigned budget) {
-  Turn turn = Turn::kClose;
-  wanted_ = IoStatus::kWantsRead;
-  worker_.input().Begin(&kept_);
-  worker_.output().Load(std::move(parked_));
-  worker_.memory().Subtract(std::exchange(parked_bytes_, 0));
-  try {
-    turn = ServeTurn(readable, budget);
-  } catch (const std::bad_alloc&) {
-    worker_.dispatcher().Abandon();
-    turn = Turn::kClose;
-  }
-  Park();
-  if (worker_.output().failed() || !worker_.input().Keep(&kept_)) turn = Turn::kClose;
-  worker_.output().Clear();
-  if (HeldBytes() == 0)
+void Connection::NoteHolding() {
+  if (HeldBytes() == 0) {
     holds_since_ms_ = 0;
-  else if (holds_since_ms_ == 0)
-    holds_since_ms_ = worker_.now_ms();
-  worker_.ShedIfShort();
-  End(turn);
+  } else if (holds_since_ms_ == 0) {
+    holds_since_ms_ = worker_.now_ms;
+  }
 }
 
 void Connection::Park() {
-  parked_ = worker_.output().Park();
+  parked_ = worker_.output.Park();
   if (parked_ == nullptr) return;
   parked_bytes_ = parked_->held_bytes();
-  worker_.memory().Add(parked_bytes_);
+  worker_.state.connection_memory.Add(parked_bytes_);
 }
 
-Connection::Turn Connection::ServeTurn(bool readable, unsigned budget) {
-  Turn turn;
-  if (state() == State::kWriting && !Flush(&budget, &turn)) return turn;
+// Meanwhile others that hold more without progress are closed, so most waits are short.
+Connection::MaybeEnd Connection::WaitForMemory() {
+  if (memory_wait_since_ms_ == 0) {
+    memory_wait_since_ms_ = std::max<uint64_t>(1, worker_.now_ms);
+    worker_.state.connection_memory.BeginWait();
+  }
+  if (worker_.now_ms < memory_wait_since_ms_ + kMemoryWaitMs) return Turn::kWaitMemory;
+  EndMemoryWait();
+  if (!parser_.is_binary()) worker_.output.Append(kNoBuffer);
+  DiscardInput();
+  return std::nullopt;
+}
+
+void Connection::EndMemoryWait() {
+  if (std::exchange(memory_wait_since_ms_, 0) != 0) worker_.state.connection_memory.EndWait();
+}
+
+// ---- a turn -------------------------------------------------------------------------------------
+
+void Connection::Serve(bool readable) {
+  Turn turn = Turn::kClose;
+  budget_ = worker_.state.options.requests_per_event;
+  wanted_ = IoStatus::kWantsRead;
+  worker_.input.Begin(&kept_);
+  worker_.output.Load(std::move(parked_));
+  worker_.state.connection_memory.Subtract(std::exchange(parked_bytes_, 0));
+  worker_.dispatcher.Begin(&session_, worker_.now);
+  try {
+    turn = ServeTurn(readable);
+  } catch (const std::bad_alloc&) {
+    worker_.dispatcher.Abandon();
+    turn = Turn::kClose;
+  }
+  Park();
+  if (worker_.output.failed() || !worker_.input.Keep(&kept_)) turn = Turn::kClose;
+  worker_.output.Clear();
+  NoteHolding();
+  if (worker_.state.connection_memory.IsShort()) owner_.BeginShedding();
+  End(turn);
+}
+
+Connection::Turn Connection::ServeTurn(bool readable) {
+  if (state() == State::kWriting) {
+    if (const MaybeEnd end = Flush()) return *end;
+  }
   for (;;) {
-    const Step step = ExecuteReceived(&budget);
+    const Step step = ExecuteReceived();
     if (step == Step::kBudgetUsed) return Turn::kYield;
     if (step == Step::kFull) {
-      if (!Flush(&budget, &turn)) return turn;
+      if (const MaybeEnd end = Flush()) return *end;
       continue;
     }
-    if (step == Step::kHangUp) {
-      // What came behind a quit or a broken request is no request.
-      worker_.input().Consume(worker_.input().size());
-      skip_ = 0;
-      hang_up_ = true;
-      break;
-    }
-    if (!readable) break;
-    if (budget == 0) return Turn::kYield;
-    if (!Receive(&readable, &budget, &turn)) return turn;
+    // What came behind a quit or a broken request is not a request.
+    if (step == Step::kHangUp) DiscardInput();
+    if (step == Step::kHangUp || !readable) break;
+    if (budget_ == 0) return Turn::kYield;
+    if (const MaybeEnd end = Receive(&readable)) return *end;
   }
-  if (!Flush(&budget, &turn)) return turn;
-  // No event would announce bytes that the transport has received already.
-  if (!hang_up_) return transport_.HasPending() ? Turn::kYield : Turn::kWaitInput;
-  return peer_done_ ? Turn::kClose : Turn::kHangUp;
+  if (const MaybeEnd end = Flush()) return *end;
+  if (hang_up_) return peer_done_ ? Turn::kClose : Turn::kHangUp;
+  // No event would announce what the transport has received already.
+  return transport_.HasPending() ? Turn::kYield : Turn::kWaitInput;
 }
 
-bool Connection::Receive(bool* readable, unsigned* budget, Turn* turn) {
+Connection::MaybeEnd Connection::Receive(bool* readable) {
   size_t received = 0;
   const Input::ReadStatus status =
-      worker_.input().Read(transport_, needed_, short_since_ms_ != 0, &received);
-  worker_.counters().bytes_read.Add(received);
-  if (received > 0) CountProgress(received, budget);
+      worker_.input.Read(transport_, needed_, memory_wait_since_ms_ != 0, &received);
+  worker_.counters.bytes_read.Add(received);
+  if (received > 0) CountProgress(received);
+  *readable = status == Input::ReadStatus::kMore;
   switch (status) {
     case Input::ReadStatus::kMore:
     case Input::ReadStatus::kDrained:
       EndMemoryWait();
-      *readable = status == Input::ReadStatus::kMore;
-      return true;
+      break;
     case Input::ReadStatus::kWantsRead:
+      break;
     case Input::ReadStatus::kWantsWrite:
-      wanted_ =
-          status == Input::ReadStatus::kWantsRead ? IoStatus::kWantsRead : IoStatus::kWantsWrite;
-      *readable = false;
-      return true;
+      wanted_ = IoStatus::kWantsWrite;
+      break;
     case Input::ReadStatus::kEnd:
       hang_up_ = peer_done_ = true;
-      *readable = false;
-      return true;
+      break;
     case Input::ReadStatus::kNoMemory:
-      if (!WaitForMemory(turn)) return false;
-      *readable = false;
-      return true;
+      return WaitForMemory();
   }
-  return true;
+  return std::nullopt;
 }
 
-// Others that hold more without progress are closed meanwhile, so that most waits are short.
-bool Connection::WaitForMemory(Turn* turn) {
-  if (short_since_ms_ == 0) {
-    short_since_ms_ = std::max<uint64_t>(1, worker_.now_ms());
-    worker_.memory().BeginWait();
-  }
-  if (worker_.now_ms() < short_since_ms_ + kMemoryWaitMs) {
-    *turn = Turn::kWaitMemory;
-    return false;
-  }
-  EndMemoryWait();
-  if (!binary_) worker_.output().Append(kNoBuffer);
-  worker_.input().Consume(worker_.input().size());
-  hang_up_ = true;
-  return true;
+Connection::MaybeEnd Connection::Flush() {
+  size_t sent = 0;
+  const Output::FlushStatus status = worker_.output.Flush(transport_, &sent);
+  worker_.counters.bytes_written.Add(sent);
+  if (sent > 0) CountProgress(sent);
+  if (status == Output::FlushStatus::kSent) return std::nullopt;
+  if (status == Output::FlushStatus::kBroken) return Turn::kClose;
+  const bool wants_read = status == Output::FlushStatus::kWantsRead;
+  wanted_ = wants_read ? IoStatus::kWantsRead : IoStatus::kWantsWrite;
+  return Turn::kWaitOutput;
 }
 
-void Connection::EndMemoryWait() {
-  if (std::exchange(short_since_ms_, 0) != 0) worker_.memory().EndWait();
-}
-
-void Connection::CountProgress(size_t bytes, unsigned* budget) {
+void Connection::CountProgress(size_t bytes) {
   const uint64_t sum = uint64_t{progress_bytes_} + bytes;
   progress_bytes_ = static_cast<uint32_t>(std::min<uint64_t>(sum, UINT32_MAX));
-  last_progress_ms_ = worker_.now_ms();
-  *budget -= static_cast<unsigned>(std::min<uint64_t>(*budget, bytes / kBytesPerRequest));
-}
-
-bool Connection::Flush(unsigned* budget, Turn* turn) {
-  size_t sent = 0;
-  const Output::FlushStatus status = worker_.output().Flush(transport_, &sent);
-  worker_.counters().bytes_written.Add(sent);
-  if (sent > 0) CountProgress(sent, budget);
-  if (status == Output::FlushStatus::kSent) return true;
-  wanted_ =
-      status == Output::FlushStatus::kWantsRead ? IoStatus::kWantsRead : IoStatus::kWantsWrite;
-  *turn = status == Output::FlushStatus::kBroken ? Turn::kClose : Turn::kWaitOutput;
-  return false;
+  last_progress_ms_ = worker_.now_ms;
+  budget_ -= static_cast<unsigned>(std::min<uint64_t>(budget_, bytes / kBytesPerRequest));
 }
 
 void Connection::End(Turn turn) {
-  bool watched = true;
   switch (turn) {
     case Turn::kWaitInput:
-      state_.store(State::kReading, std::memory_order_relaxed);
-      watched = WaitFor(wanted_);
-      break;
+      return WaitIn(State::kReading, wanted_);
     case Turn::kWaitOutput:
-      state_.store(State::kWriting, std::memory_order_relaxed);
-      watched = WaitFor(wanted_);
-      break;
+      return WaitIn(State::kWriting, wanted_);
     case Turn::kYield:
-      worker_.counters().conn_yields.Add();
-      StopWaiting();
-      watched = worker_.ResumeLater(this);
-      if (watched) state_.store(State::kYielded, std::memory_order_relaxed);
-      break;
+      worker_.counters.conn_yields.Add();
+      return YieldIf(owner_.ResumeLater(this));
     case Turn::kWaitMemory:
-      StopWaiting();
-      watched = worker_.RetryLater(this);
-      if (watched) state_.store(State::kYielded, std::memory_order_relaxed);
-      break;
+      return YieldIf(owner_.RetryLater(this));
     case Turn::kHangUp:
       return Linger();
     case Turn::kClose:
-      watched = false;
-      break;
+      return owner_.Remove(this);
   }
-  if (!watched) worker_.Remove(this);
+}
+
+void Connection::WaitIn(State state, IoStatus wanted) {
+  SetState(state);
+  if (!WaitFor(wanted)) owner_.Remove(this);
+}
+
+void Connection::YieldIf(bool remembered) {
+  StopWaiting();
+  if (!remembered) return owner_.Remove(this);
+  SetState(State::kYielded);
 }
 
 // ---- requests -----------------------------------------------------------------------------------
 
-protocol::ParseResult Connection::Parse(protocol::Request* request) {
-  const std::span<char> bytes = worker_.input().bytes();
-  if (!chosen_) {
-    chosen_ = true;
-    const WireChoice choice = worker_.options().wire;
-    binary_ = choice == WireChoice::kBinary ||
-              (choice == WireChoice::kAuto &&
-               static_cast<uint8_t>(bytes[0]) == protocol::kBinaryRequestMagic);
-  }
-  if (keys_.open) return protocol::ParseMoreKeys(bytes, worker_.limits(), keys_, request);
-  return binary_ ? protocol::ParseBinary(bytes, worker_.limits(), request)
-                 : protocol::ParseText(bytes, worker_.limits(), request);
-}
-
-Connection::Step Connection::ExecuteReceived(unsigned* budget) {
+Connection::Step Connection::ExecuteReceived() {
   Step step;
-  do step = ExecuteOne(budget);
+  do step = ExecuteOne();
   while (step == Step::kGoOn);
-  // What is held points into the input: it is answered before that moves.
-  worker_.dispatcher().AnswerHeld(worker_.now());
+  // Held requests point into the input: they are answered before it moves.
+  worker_.dispatcher.Finish();
   return step;
 }
 
 void Connection::Consume(uint64_t bytes) {
-  const size_t there = std::min<uint64_t>(bytes, worker_.input().size());
-  worker_.input().Consume(there);
-  skip_ = bytes - there;
+  const size_t present = std::min<uint64_t>(bytes, worker_.input.size());
+  worker_.input.Consume(present);
+  skip_ = bytes - present;
 }
 
-Connection::Step Connection::ExecuteOne(unsigned* budget) {
+void Connection::DiscardInput() {
+  Consume(worker_.input.size());
+  hang_up_ = true;
+}
+
+Connection::Step Connection::ExecuteOne() {
   // A turn that yielded may have left a full output behind.
-  if (worker_.output().full()) return Step::kFull;
-  if (dump_) {
-    if (*budget == 0) return Step::kBudgetUsed;
-    --*budget;
-    if (worker_.dispatcher().DumpPrefixes(&*dump_)) dump_.reset();
-    return Step::kGoOn;
-  }
+  if (worker_.output.full()) return Step::kFull;
   if (skip_ > 0) Consume(skip_);
-  if (worker_.input().size() < needed_) return Step::kNeedInput;
-  if (*budget == 0 || worker_.MustPause()) return Step::kBudgetUsed;
+  if (worker_.input.size() < needed_) return Step::kNeedInput;
+  if (budget_ == 0 || worker_.state.shedder.MustPause()) return Step::kBudgetUsed;
   protocol::Request request;
-  const protocol::ParseResult result = Parse(&request);
+  const protocol::ParseResult result =
+      parser_.Parse(worker_.input.bytes(), worker_.limits, &request);
   if (result.status == protocol::ParseStatus::kNeedMore) {
-    needed_ = std::max<uint64_t>(result.needed, worker_.input().size() + 1);
+    needed_ = std::max<uint64_t>(result.needed, worker_.input.size() + 1);
     return Step::kNeedInput;
   }
   needed_ = 1;
-  --*budget;
-  if (LogsAt(kLogTraffic)) LogRequest(result.consumed);
-  if (result.status == protocol::ParseStatus::kOk) return Submit(&request, result.consumed, budget);
-  keys_ = protocol::KeyList::After(request);
-  Consume(result.consumed);
-  return Step::kGoOn;
+  --budget_;
+  return Submit(&request, result.consumed);
 }
 
-Connection::Step Connection::Submit(protocol::Request* request, uint64_t consumed,
-                                    unsigned* budget) {
-  last_command_.store(worker_.now(), std::memory_order_relaxed);
-  const Dispatcher::Next next = worker_.dispatcher().Submit(request, worker_.now(), budget);
-  if (next == Dispatcher::Next::kFull) {
-    // The keys that were not taken are the beginning of what is parsed next.
-    if (request->op == protocol::Op::kGet && request->wire == protocol::Wire::kText) {
-      keys_ = {true, false, request->with_cas, request->exptime};
-      Consume(static_cast<uint64_t>(request->rest.data() - worker_.input().bytes().data()));
-    }
+Connection::Step Connection::Submit(protocol::Request* request, uint64_t consumed) {
+  last_command_.store(worker_.now, std::memory_order_relaxed);
+  if (LogsAt(kLogTraffic)) LogRequest(consumed);
+  const Dispatcher::Next next = worker_.dispatcher.Submit(request, &budget_);
+  if (next == Dispatcher::Next::kOutputFull) {
+    Consume(parser_.AcceptPart(*request, worker_.input.bytes()));
     return Step::kFull;
   }
-  keys_ = protocol::KeyList::After(*request);
+  parser_.Accept(*request);
   Consume(consumed);
-  if (next == Dispatcher::Next::kDump) dump_.emplace();
   return next == Dispatcher::Next::kClose ? Step::kHangUp : Step::kGoOn;
 }
 
 // -vv: the line, or the header's opcode.
 void Connection::LogRequest(uint64_t consumed) {
-  std::span<char> bytes = worker_.input().bytes();
+  std::span<char> bytes = worker_.input.bytes();
   bytes = bytes.first(std::min<uint64_t>(consumed, bytes.size()));
-  if (binary_) {
+  if (parser_.is_binary()) {
     const unsigned opcode = bytes.size() < 2 ? 0 : static_cast<uint8_t>(bytes[1]);
     return Log(kLogTraffic, "<%d binary 0x%02x, %zu bytes", fd(), opcode, bytes.size());
   }
@@ -388,8 +353,8 @@ void Connection::LogRequest(uint64_t consumed) {
 // ---- the end ------------------------------------------------------------------------------------
 
 void Connection::Linger() {
-  state_.store(State::kLingering, std::memory_order_relaxed);
-  worker_.input().Forget(&kept_);
+  SetState(State::kLingering);
+  worker_.input.Forget(&kept_);
   ContinueLinger();
 }
 
@@ -400,10 +365,10 @@ void Connection::ContinueLinger() {
     status = Discard();
   }
   const bool wants = status == IoStatus::kWantsRead || status == IoStatus::kWantsWrite;
-  if (!wants || !WaitFor(status)) worker_.Remove(this);
+  if (!wants || !WaitFor(status)) owner_.Remove(this);
 }
 
-// kOk becomes kWantsRead: there may be more, and others want their turn.
+// Reads what has arrived. kWantsRead also where there may be more and others want their turn.
 IoStatus Connection::Discard() {
   char discard_buffer[16 << 10];
   for (int reads = 0; reads < 16; ++reads) {

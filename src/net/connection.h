@@ -1,14 +1,17 @@
-// Connection is one client: it receives bytes, has requests parsed and carried out, and sends the
-// replies. It belongs to one worker for life, and uses that worker's buffers while it is served.
+// Connection is one client: it receives bytes, has them parsed, submits the requests and sends the
+// replies. It knows bytes and no commands. It belongs to one worker for life and uses that worker's
+// buffers while it is served.
 //
 // Promises:  replies in the order of the requests, each of them whole. A client that does not read
 //            is not read from either. After `requests_per_event` requests, batches of keys or
-//            64 KiB of traffic others get their turn. Nothing that a client sends is parsed twice.
-//            Before hanging up on an error, what the client still sends is read and thrown away for
+//            64 KiB of traffic others get their turn. Nothing that a client sends is parsed twice,
+//            except the end of a get or of a dump whose replies did not fit the output.
+//            Before it closes after an error, it reads and discards what the client still sends for
 //            a moment, so that the last reply is not lost with the reset of the connection.
-//            Where memory is not to be had, the connection ends, with an error line if possible.
-// Requires:  the worker's thread, but for fd(), state() and last_command().
-// Costs:     about 300 bytes while it waits for a request, with libevent's share; buffers only
+//            Without memory for a request, the connection ends, with an error line if possible.
+// Requires:  the worker's thread, except for fd(), state() and last_command(). Start, Resume,
+//            Finish and every event may delete the connection.
+// Costs:     about 350 bytes while it waits for a request, with libevent's share; buffers only
 //            while a request or a reply is unfinished.
 #pragma once
 
@@ -22,28 +25,28 @@
 #include <utility>
 
 #include "protocol/request.h"
+#include "protocol/request_parser.h"
+#include "src/dispatch/dispatcher.h"
 #include "src/io/input.h"
 #include "src/io/output.h"
 #include "src/io/transport.h"
-#include "src/stats/prefix_stats.h"
+#include "src/net/worker_context.h"
+#include "src/stats/server_view.h"
 
 namespace server {
 
-class Worker;
-
 class Connection {
  public:
-  enum class State : uint8_t { kHandshaking, kReading, kWriting, kYielded, kLingering };
+  using State = ConnectionState;
 
   virtual ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // False: it is broken, or cannot be watched.
-  [[nodiscard]] bool Start();
+  void Start();
   // The turn after a yield.
   void Resume();
-  // Carries out what has arrived, sends what is due, and hangs up. May delete the connection.
+  // Carries out what has arrived, sends the replies, and closes.
   void Finish();
   // Called every second. True: it has waited too long and is to be deleted.
   bool TimedOut(uint32_t now) const;
@@ -55,10 +58,14 @@ class Connection {
   bool IsMoving(uint64_t now_ms) const;
   // Called every second.
   void DecayProgress() { progress_bytes_ /= 2; }
+  // While the worker stops, called at intervals: how many intervals before this one passed since
+  // anything was received.
+  unsigned CountSilentRound() { return rounds_silent_++; }
 
   int fd() const { return transport_.fd(); }
   State state() const { return state_.load(std::memory_order_relaxed); }
   uint32_t last_command() const { return last_command_.load(std::memory_order_relaxed); }
+  ConnectionInfo info() const { return {fd(), state(), last_command()}; }
 
   // Links of the worker's list.
   Connection* previous = nullptr;
@@ -66,72 +73,74 @@ class Connection {
 
  protected:
   // The transport outlives the connection.
-  Connection(Worker& worker, Transport& transport);
+  Connection(WorkerContext& worker, ConnectionOwner& owner, Transport& transport);
 
  private:
-  friend class Worker;
-
   // How a turn ends, and what a step within it comes to.
   enum class Turn : uint8_t { kWaitInput, kWaitOutput, kYield, kWaitMemory, kHangUp, kClose };
   enum class Step : uint8_t { kGoOn, kNeedInput, kFull, kBudgetUsed, kHangUp };
+  // How the turn ends, or nothing: it goes on.
+  using MaybeEnd = std::optional<Turn>;
 
   static void OnEvent(evutil_socket_t fd, short what, void* connection) noexcept;
-  void Serve(bool readable, unsigned budget);
-  Turn ServeTurn(bool readable, unsigned budget);
-  Step ExecuteReceived(unsigned* budget);
-  Step ExecuteOne(unsigned* budget);
-  Step Submit(protocol::Request* request, uint64_t consumed, unsigned* budget);
+  void ContinueHandshake();
+  void Serve(bool readable);
+  Turn ServeTurn(bool readable);
+  Step ExecuteReceived();
+  Step ExecuteOne();
+  Step Submit(protocol::Request* request, uint64_t consumed);
   void Consume(uint64_t bytes);
-  protocol::ParseResult Parse(protocol::Request* request);
+  void DiscardInput();
   void LogRequest(uint64_t consumed);
-  // False: *turn says how the turn ends.
-  bool Receive(bool* readable, unsigned* budget, Turn* turn);
-  // True: everything was sent. False: *turn says what now.
-  bool Flush(unsigned* budget, Turn* turn);
-  // There is no memory for the request at hand. False: *turn says how the turn ends.
-  bool WaitForMemory(Turn* turn);
+  MaybeEnd Receive(bool* readable);
+  MaybeEnd Flush();
+  // There is no memory for the current request.
+  MaybeEnd WaitForMemory();
   void EndMemoryWait();
   uint64_t StalledMs(uint64_t now_ms) const;
   // Notes that bytes were moved, and takes their share off the budget.
-  void CountProgress(size_t bytes, unsigned* budget);
+  void CountProgress(size_t bytes);
   void Park();
+  void NoteHolding();
   void End(Turn turn);
-  [[nodiscard]] bool ContinueHandshake();
+  // Waits for the given event, in the given state; removes the connection if that fails.
+  void WaitIn(State state, IoStatus wanted);
+  void YieldIf(bool remembered);
   void Linger();
   void ContinueLinger();
   IoStatus Discard();
   [[nodiscard]] bool WaitFor(IoStatus wanted);
-  [[nodiscard]] bool WaitFor(short what);
   void StopWaiting();
+  void SetState(State state) { state_.store(state, std::memory_order_relaxed); }
 
-  Worker& worker_;
+  WorkerContext& worker_;
+  ConnectionOwner& owner_;
   Transport& transport_;
   event event_;
   short waiting_for_ = 0;
   IoStatus wanted_ = IoStatus::kWantsRead;  // what reading or writing waits for after this turn
   std::atomic<State> state_{State::kHandshaking};
-  bool chosen_ = false;  // the first byte has told which protocol
-  bool binary_ = false;
-  bool hang_up_ = false;  // once the output is sent
-  bool peer_done_ = false;
+  bool hang_up_ = false;    // once the output is sent
+  bool peer_done_ = false;  // it sends no more
   bool shut_down_ = false;
-  uint8_t rounds_silent_ = 0;  // of the worker's drain, since something came
+  uint8_t rounds_silent_ = 0;
+  unsigned budget_ = 0;  // requests that the turn may still carry out
   std::atomic<uint32_t> last_command_;
   uint32_t last_progress_;
-  uint64_t short_since_ms_ = 0;  // since when the request waits for memory; 0: it does not
   uint32_t progress_bytes_ = 0;  // moved lately; halved every second
   uint64_t last_progress_ms_;
-  uint64_t holds_since_ms_ = 0;  // since when HeldBytes() has not been 0; 0: it is
-  uint64_t needed_ = 1;          // bytes that the request at hand has in all, as far as is known
-  uint64_t skip_ = 0;            // bytes to come that belong to a refused request
-  protocol::KeyList keys_;       // of the get line at hand
-  std::optional<PrefixStats::Cursor> dump_;  // of the reply at hand
+  uint64_t memory_wait_since_ms_ = 0;  // 0: the request does not wait for memory
+  uint64_t holds_since_ms_ = 0;        // since when HeldBytes() has not been 0; 0: it is
+  uint64_t needed_ = 1;  // bytes that the current request has in all, as far as is known
+  uint64_t skip_ = 0;    // bytes to come that belong to a refused request
+  protocol::RequestParser parser_;
+  Dispatcher::Session session_;
   Input::Kept kept_;
   std::unique_ptr<Output::Parked> parked_;
   uint64_t parked_bytes_ = 0;  // counted in ConnectionMemory
 };
 
-// Holds a transport where it outlives the connection over it, without an allocation of its own.
+// Keeps a transport where it outlives the connection over it, without an allocation of its own.
 template <class T>
 struct TransportMember {
   template <class... Arguments>
@@ -140,13 +149,14 @@ struct TransportMember {
   T transport;
 };
 
+// A connection over its own transport of class T, which is made from `arguments`.
 template <class T>
 class ConnectionOver final : private TransportMember<T>, public Connection {
  public:
   template <class... Arguments>
-  explicit ConnectionOver(Worker& worker, Arguments&&... arguments)
+  ConnectionOver(WorkerContext& worker, ConnectionOwner& owner, Arguments&&... arguments)
       : TransportMember<T>(std::forward<Arguments>(arguments)...),
-        Connection(worker, this->transport) {}
+        Connection(worker, owner, this->transport) {}
 };
 
 }  // namespace server

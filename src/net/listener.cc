@@ -37,8 +37,8 @@ void Set(int fd, int level, int option) {
 void Refuse(int client) {
   (void)!send(client, kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL);
   shutdown(client, SHUT_WR);
-  char rubbish[2048];
-  (void)!recv(client, rubbish, sizeof(rubbish), 0);
+  char discard_buffer[2048];
+  (void)!recv(client, discard_buffer, sizeof(discard_buffer), 0);
   close(client);
 }
 
@@ -238,8 +238,8 @@ void ListenSockets::WritePortFile() const {
 
 // ---- accepting ----------------------------------------------------------------------------------
 
-Listener::Listener(State& state, event_base* base)
-    : state_(state), retry_(event_new(base, -1, 0, OnRetry, this)) {
+Listener::Listener(State& state, std::vector<Worker*> workers, event_base* base)
+    : state_(state), workers_(std::move(workers)), retry_(event_new(base, -1, 0, OnRetry, this)) {
   for (const int fd : state.listen_fds) {
     events_.push_back(event_new(base, fd, EV_READ | EV_PERSIST, OnAccept, this));
     if (event_add(events_.back(), nullptr) != 0) throw StartupError("cannot watch a socket");
@@ -261,7 +261,7 @@ void Listener::OnAccept(evutil_socket_t fd, short, void* listener) noexcept {
 bool Listener::AcceptOne(int fd) {
   const Options& options = state_.options;
   const bool full =
-      state_.curr_connections.load(std::memory_order_relaxed) >= options.connections_max;
+      state_.connections.current.load(std::memory_order_relaxed) >= options.connections_max;
   if (full && !options.maxconns_fast) {
     Pause();
     return false;
@@ -278,7 +278,7 @@ bool Listener::AcceptOne(int fd) {
     return errno == ECONNABORTED || errno == EINTR;
   }
   if (full) {
-    state_.rejected_connections.fetch_add(1, std::memory_order_relaxed);
+    state_.connections.rejected.fetch_add(1, std::memory_order_relaxed);
     Refuse(client);
     return true;
   }
@@ -286,15 +286,15 @@ bool Listener::AcceptOne(int fd) {
     Set(client, IPPROTO_TCP, TCP_NODELAY);
     Set(client, SOL_SOCKET, SO_KEEPALIVE);
   }
-  state_.curr_connections.fetch_add(1, std::memory_order_relaxed);
-  state_.total_connections.fetch_add(1, std::memory_order_relaxed);
-  state_.workers[next_worker_++ % state_.workers.size()]->Adopt(client);
+  state_.connections.current.fetch_add(1, std::memory_order_relaxed);
+  state_.connections.total.fetch_add(1, std::memory_order_relaxed);
+  workers_[next_worker_++ % workers_.size()]->Adopt(client);
   return true;
 }
 
 void Listener::Pause() {
-  if (!state_.accepting.exchange(false)) return;
-  state_.listen_disabled.fetch_add(1, std::memory_order_relaxed);
+  if (!state_.connections.accepting.exchange(false)) return;
+  state_.connections.listen_disabled.fetch_add(1, std::memory_order_relaxed);
   for (event* each : events_) event_del(each);
   event_add(retry_, &kRetryInterval);
 }
@@ -302,11 +302,11 @@ void Listener::Pause() {
 void Listener::OnRetry(evutil_socket_t, short, void* listener) noexcept {
   auto* self = static_cast<Listener*>(listener);
   const State& state = self->state_;
-  if (state.curr_connections.load(std::memory_order_relaxed) >= state.options.connections_max) {
+  if (state.connections.current.load(std::memory_order_relaxed) >= state.options.connections_max) {
     event_add(self->retry_, &kRetryInterval);
     return;
   }
-  self->state_.accepting = true;
+  self->state_.connections.accepting = true;
   for (event* each : self->events_) event_add(each, nullptr);
 }
 

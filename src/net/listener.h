@@ -19,6 +19,8 @@
 
 namespace server {
 
+class Worker;
+
 // The sockets, bound before anything else exists, so that errors are told early; they answer from
 // Listen() on, when everything is ready. Closes on destruction. The path of a unix socket is taken
 // over when its server is dead, never from one that lives, and is removed at the end only while it
@@ -52,7 +54,8 @@ class ListenSockets {
 
 class Listener {
  public:
-  Listener(State& state, event_base* base);
+  // The workers outlive it.
+  Listener(State& state, std::vector<Worker*> workers, event_base* base);
   ~Listener();
 
  private:
@@ -63,6 +66,7 @@ class Listener {
   void Pause();
 
   State& state_;
+  const std::vector<Worker*> workers_;
   std::vector<event*> events_;
   event* retry_;
   size_t next_worker_ = 0;

@@ -1,9 +1,6 @@
 #include "src/net/worker.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,29 +23,21 @@ constexpr timeval kRetryInterval = {0, 10'000};
 
 }  // namespace
 
-Worker::Worker(State& state)
-    : state_(state),
-      limits_{.value_bytes_max = state.options.store.item_bytes_max},
-      input_(state.connection_memory),
-      output_(state.output_limits),
-      dispatcher_(state, counters_, output_) {
-  event_config* config = event_config_new();
-  // Only this thread touches the base: no locks in it. A wake-up comes through a descriptor.
-  event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-  base_ = event_base_new_with_config(config);
-  event_config_free(config);
+Worker::Worker(State& state) : state_(state), context_(state) {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (base_ == nullptr || wake_fd_ < 0) throw StartupError("cannot make an event loop");
-  wake_ = event_new(base_, wake_fd_, EV_READ | EV_PERSIST, OnWake, this);
-  resume_ = event_new(base_, -1, 0, OnResume, this);
-  retry_ = event_new(base_, -1, 0, OnRetry, this);
-  second_ = event_new(base_, -1, EV_PERSIST, OnSecond, this);
-  drain_ = event_new(base_, -1, EV_PERSIST, OnDrain, this);
+  event_base* const base = context_.base;
+  if (base == nullptr || wake_fd_ < 0) throw StartupError("cannot make an event loop");
+  wake_ = event_new(base, wake_fd_, EV_READ | EV_PERSIST, OnWake, this);
+  resume_ = event_new(base, -1, 0, OnResume, this);
+  retry_ = event_new(base, -1, 0, OnRetry, this);
+  second_ = event_new(base, -1, EV_PERSIST, OnSecond, this);
+  drain_ = event_new(base, -1, EV_PERSIST, OnDrain, this);
   const timeval second = {1, 0};
   if (event_add(wake_, nullptr) != 0 || event_add(second_, &second) != 0) {
     throw StartupError("cannot watch events");
   }
-  Tick();
+  state_.workers.push_back(this);
+  state_.shedder.AddParticipant(this);
 }
 
 Worker::~Worker() {
@@ -56,7 +45,6 @@ Worker::~Worker() {
   for (event* each : {wake_, resume_, retry_, second_, drain_}) {
     if (each != nullptr) event_free(each);
   }
-  if (base_ != nullptr) event_base_free(base_);
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
@@ -64,7 +52,7 @@ void Worker::Start() {
   thread_ = std::thread([this] {
     // The allocator sets its thread up now: it cannot do that when memory has run out.
     kbf::FreeShared(kbf::AllocateShared(1));
-    event_base_dispatch(base_);
+    event_base_dispatch(context_.base);
   });
 }
 
@@ -77,34 +65,34 @@ void Worker::Wake() {
   (void)!write(wake_fd_, &one, sizeof(one));
 }
 
-void Worker::Tick() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  now_ms_ =
-      static_cast<uint64_t>(time.tv_sec) * 1000 + static_cast<uint64_t>(time.tv_nsec) / 1000000;
-  now_ = state_.clock.Now();
-}
-
 void Worker::Adopt(int fd) {
   try {
     const std::lock_guard lock(queue_mutex_);
     arrivals_.push_back(fd);
   } catch (const std::bad_alloc&) {
-    close(fd);
-    state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);
-    return;
+    return Drop(fd);
   }
   Wake();
 }
 
+void Worker::Drop(int fd) {
+  close(fd);
+  state_.connections.current.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void Worker::RequestShed() {
-  if (!shed_asked_.exchange(true, std::memory_order_relaxed)) Wake();
+  if (!shed_requested_.exchange(true, std::memory_order_relaxed)) Wake();
+}
+
+void Worker::VisitConnections(const std::function<void(const ConnectionInfo&)>& visit) const {
+  const std::lock_guard lock(connections_mutex_);
+  for (const Connection* at = first_; at != nullptr; at = at->next) visit(at->info());
 }
 
 void Worker::Stop() {
   {
     const std::lock_guard lock(queue_mutex_);
-    stop_asked_ = true;
+    stop_requested_ = true;
   }
   Wake();
 }
@@ -120,26 +108,18 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
   {
     const std::lock_guard lock(self->queue_mutex_);
     arrivals.swap(self->arrivals_);
-    stop = self->stop_asked_;
+    stop = self->stop_requested_;
   }
-  self->Tick();
+  self->context_.Tick();
   for (const int arrival : arrivals) self->Add(arrival);
-  if (self->shed_asked_.exchange(false, std::memory_order_relaxed)) self->TakeShedStep();
+  if (self->shed_requested_.exchange(false, std::memory_order_relaxed)) self->TakeShedStep();
   if (stop && !self->stopping_) self->FinishAll();
 }
 
 void Worker::Add(int fd) {
-  if (stopping_) {
-    close(fd);
-    state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);
-    return;
-  }
-  auto* connection = new (std::nothrow) ConnectionOver<PlainTransport>(*this, fd);
-  if (connection == nullptr) {
-    close(fd);
-    state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);
-    return;
-  }
+  if (stopping_) return Drop(fd);
+  auto* connection = new (std::nothrow) ConnectionOver<PlainTransport>(context_, *this, fd);
+  if (connection == nullptr) return Drop(fd);
   Log(kLogTraffic, "<%d new connection", fd);
   {
     const std::lock_guard lock(connections_mutex_);
@@ -147,7 +127,7 @@ void Worker::Add(int fd) {
     if (first_ != nullptr) first_->previous = connection;
     first_ = connection;
   }
-  if (!connection->Start()) Remove(connection);
+  connection->Start();
 }
 
 void Worker::Remove(Connection* connection) {
@@ -162,7 +142,7 @@ void Worker::Remove(Connection* connection) {
     std::erase(retrying_, connection);
   }
   delete connection;
-  state_.curr_connections.fetch_sub(1, std::memory_order_relaxed);
+  state_.connections.current.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // ---- turns --------------------------------------------------------------------------------------
@@ -194,14 +174,14 @@ bool Worker::RetryLater(Connection* connection) {
 
 void Worker::OnRetry(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
-  self->Tick();
+  self->context_.Tick();
   const std::vector<Connection*> turns = std::exchange(self->retrying_, {});
   for (Connection* connection : turns) connection->Resume();
 }
 
 void Worker::OnResume(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
-  self->Tick();
+  self->context_.Tick();
   // Those that yield again wait for the next round of the loop; those that end remove only
   // themselves.
   const std::vector<Connection*> turns = std::exchange(self->yielded_, {});
@@ -210,13 +190,20 @@ void Worker::OnResume(evutil_socket_t, short, void* worker) noexcept {
 
 void Worker::OnSecond(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
-  self->Tick();
-  self->Sweep();
+  self->context_.Tick();
+  self->CloseTimedOut();
 }
 
 // ---- closing those that hold too much -----------------------------------------------------------
 
-// It runs on its own, never while a connection is being served.
+void Worker::BeginShedding() {
+  if (state_.shedder.Begin(context_.now_ms, state_.workers.size()) ==
+      Shedder::Outcome::kWakeWorkers) {
+    state_.shedder.WakeAll();
+  }
+}
+
+// Never while a connection is being served.
 void Worker::TakeShedStep() {
   const Shedder::Step step = state_.shedder.NextStep(shed_step_);
   if (step.action == Shedder::Action::kNone) return;
@@ -233,28 +220,28 @@ void Worker::ReportHolders(const Shedder::Step& step) {
     const uint64_t bytes = at->HeldBytes();
     if (bytes > 0) worst.Offer({at->ShedScore(step.time_ms), bytes});
   }
-  Proceed(state_.shedder.Report(worst));
+  if (state_.shedder.Report(worst) == Shedder::Outcome::kWakeWorkers) state_.shedder.WakeAll();
 }
 
 void Worker::CloseHolders(const Shedder::Step& step) {
-  for (Connection* at = first_; at != nullptr && memory().Excess() > 0;) {
+  for (Connection* at = first_; at != nullptr && state_.connection_memory.Excess() > 0;) {
     Connection* const connection = std::exchange(at, at->next);
     if (step.spare_moving && connection->IsMoving(step.time_ms)) continue;
     const uint64_t bytes = connection->HeldBytes();
     if (bytes == 0 || connection->ShedScore(step.time_ms) < step.threshold) continue;
     Log(kLogErrors, "<%d closed: connections hold too much memory, this one %llu bytes",
         connection->fd(), static_cast<unsigned long long>(bytes));
-    counters_.connections_shed.Add();
+    context_.counters.connections_shed.Add();
     Remove(connection);
   }
 }
 
-void Worker::Sweep() {
+void Worker::CloseTimedOut() {
   for (Connection* at = first_; at != nullptr;) {
     Connection* const next = at->next;
     at->DecayProgress();
-    if (at->TimedOut(now_)) {
-      if (at->state() != Connection::State::kLingering) counters_.idle_kicks.Add();
+    if (at->TimedOut(context_.now)) {
+      if (at->state() != Connection::State::kLingering) context_.counters.idle_kicks.Add();
       Remove(at);
     }
     at = next;
@@ -265,9 +252,9 @@ void Worker::Sweep() {
 
 void Worker::FinishAll() {
   stopping_ = true;
-  stop_ms_ = now_ms_;
+  stop_ms_ = context_.now_ms;
   if (event_add(drain_, &kDrainInterval) != 0) {
-    event_base_loopbreak(base_);
+    event_base_loopbreak(context_.base);
     return;
   }
   yielded_.clear();
@@ -283,17 +270,17 @@ void Worker::FinishAll() {
 // overtake replies. So each is read until the client hangs up as well, or is silent.
 void Worker::OnDrain(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
-  self->Tick();
+  self->context_.Tick();
   for (Connection* at = self->first_; at != nullptr;) {
     Connection* const next = at->next;
     if (at->state() == Connection::State::kLingering &&
-        at->rounds_silent_++ >= kDrainRoundsSilent) {
+        at->CountSilentRound() >= kDrainRoundsSilent) {
       self->Remove(at);
     }
     at = next;
   }
-  if (self->first_ == nullptr || self->now_ms_ - self->stop_ms_ >= kDrainMs) {
-    event_base_loopbreak(self->base_);
+  if (self->first_ == nullptr || self->context_.now_ms - self->stop_ms_ >= kDrainMs) {
+    event_base_loopbreak(self->context_.base);
   }
 }
 

@@ -15,7 +15,8 @@ constexpr unsigned kProbesPerSecond = 1024;
 
 }  // namespace
 
-Maintenance::Maintenance(State& state) : state_(state), thread_([this] { Run(); }) {}
+Maintenance::Maintenance(kbf::Store& store, const Clock& clock)
+    : store_(store), clock_(clock), thread_([this] { Run(); }) {}
 
 Maintenance::~Maintenance() {
   {
@@ -33,16 +34,15 @@ bool Maintenance::Sleep(bool busy) {
 }
 
 void Maintenance::Run() {
-  kbf::Store& store = *state_.store;
-  const unsigned probes = std::max(1u, kProbesPerSecond / store.num_slabs());
-  uint32_t measured = state_.clock.Now();
+  const unsigned probes = std::max(1u, kProbesPerSecond / store_.num_slabs());
+  uint32_t measured = clock_.Now();
   bool busy = false;
   while (Sleep(busy)) {
-    const uint32_t now = state_.clock.Now();
-    busy = store.Maintain(kStepsPerLook, now) > 0;
+    const uint32_t now = clock_.Now();
+    busy = store_.Maintain(kStepsPerLook, now) > 0;
     if (now == measured) continue;
     measured = now;
-    store.MeasureErrors(probes, probes, now);
+    store_.MeasureErrors(probes, probes, now);
   }
 }
 

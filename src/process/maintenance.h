@@ -9,20 +9,22 @@
 #include <mutex>
 #include <thread>
 
-#include "src/state.h"
+#include "src/process/clock.h"
+#include "storage/store.h"
 
 namespace server {
 
 class Maintenance {
  public:
-  explicit Maintenance(State& state);  // starts
-  ~Maintenance();                      // stops
+  Maintenance(kbf::Store& store, const Clock& clock);  // starts
+  ~Maintenance();                                      // stops
 
  private:
   void Run();
   bool Sleep(bool busy);
 
-  State& state_;
+  kbf::Store& store_;
+  const Clock& clock_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stop_ = false;  // guarded by mutex_

@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "src/io/socket_name.h"
-#include "src/net/connection.h"
-#include "src/net/worker.h"
 #include "src/stats/sections.h"
 
 namespace server {
@@ -32,45 +30,45 @@ std::string Prefixed(int family, const std::string& name) {
 }
 
 // memcached's names of what comes nearest.
-std::string_view NameOf(Connection::State state) {
+std::string_view NameOf(ConnectionState state) {
   switch (state) {
-    case Connection::State::kHandshaking:
-    case Connection::State::kReading:
+    case ConnectionState::kHandshaking:
+    case ConnectionState::kReading:
       return "conn_read";
-    case Connection::State::kWriting:
+    case ConnectionState::kWriting:
       return "conn_mwrite";
-    case Connection::State::kYielded:
+    case ConnectionState::kYielded:
       return "conn_new_cmd";
-    case Connection::State::kLingering:
+    case ConnectionState::kLingering:
       return "conn_closing";
   }
   return "";
 }
 
-Socket SocketOf(const Connection& connection) {
-  const int fd = connection.fd();
+Socket SocketOf(const ConnectionInfo& connection) {
+  const int fd = connection.fd;
   const int family = FamilyOf(fd);
   // Clients of a unix socket have no address; this is what memcached makes of them.
   const std::string peer = family == AF_UNIX ? "?:<AF 0>" : Prefixed(family, PeerName(fd));
-  return {fd, peer, Prefixed(family, LocalName(fd)), NameOf(connection.state()),
-          connection.last_command()};
+  return {fd, peer, Prefixed(family, LocalName(fd)), NameOf(connection.state),
+          connection.last_command};
 }
 
 }  // namespace
 
-void WriteConnections(const State& state, StatsWriter* out) {
+void WriteConnections(const ServerView& server, StatsSink* out) {
   std::vector<Socket> sockets;
-  for (const int fd : state.listen_fds) {
+  for (const int fd : server.listen_fds) {
     sockets.push_back(
         {fd, "", Prefixed(FamilyOf(fd), LocalName(fd)), "conn_listening", Clock::kStart});
   }
-  // Names are asked for in there, where the descriptors cannot be closed and given to others.
-  for (const auto& worker : state.workers) {
+  // The names are read during the visit: afterwards a descriptor may belong to another socket.
+  for (const WorkerView* worker : server.workers) {
     worker->VisitConnections(
-        [&sockets](const Connection& connection) { sockets.push_back(SocketOf(connection)); });
+        [&sockets](const ConnectionInfo& info) { sockets.push_back(SocketOf(info)); });
   }
   std::ranges::sort(sockets, {}, &Socket::fd);
-  const uint32_t now = state.clock.Now();
+  const uint32_t now = server.clock.Now();
   for (const Socket& one : sockets) {
     const std::string prefix = std::to_string(one.fd) + ":";
     out->Add(prefix + "addr", one.peer.empty() ? one.local : one.peer);

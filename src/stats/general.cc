@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "src/io/input.h"
 #include "src/process/version.h"
@@ -16,13 +17,13 @@ double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-void WriteProcess(const State& state, StatsWriter* out) {
-  const uint32_t now = state.clock.Now();
+void WriteProcess(const ServerView& server, StatsSink* out) {
+  const uint32_t now = server.clock.Now();
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   out->Add("pid", getpid());
   out->Add("uptime", now - Clock::kStart);
-  out->Add("time", state.clock.UnixTime(now));
+  out->Add("time", server.clock.UnixTime(now));
   out->Add("version", VersionString());
   out->Add("libevent", event_get_version());
   out->Add("pointer_size", 8 * sizeof(void*));
@@ -30,60 +31,48 @@ void WriteProcess(const State& state, StatsWriter* out) {
   out->AddReal("rusage_system", Seconds(used.ru_stime), 6);
 }
 
-void WriteNetwork(const State& state, const Totals& totals, StatsWriter* out) {
-  const uint64_t connections = state.curr_connections.load(std::memory_order_relaxed);
-  out->Add("max_connections", state.options.connections_max);
+// The counters from `first` to `last` in the order of their table.
+void AddCounters(const WorkerTotals& totals, std::string_view first, std::string_view last,
+                 StatsSink* out) {
+  const auto* at = std::ranges::find(kWorkerTotals, first, &NamedCounter<WorkerTotals>::name);
+  for (; at != std::end(kWorkerTotals); ++at) {
+    out->Add(at->name, totals.*at->field);
+    if (at->name == last) return;
+  }
+}
+
+void WriteNetwork(const ServerView& server, const Totals& totals, StatsSink* out) {
+  const uint64_t connections = server.connections.current.load(std::memory_order_relaxed);
+  out->Add("max_connections", server.options.connections_max);
   out->Add("curr_connections", connections);
   out->Add("total_connections", totals.connections);
-  if (state.options.maxconns_fast) out->Add("rejected_connections", totals.rejected_connections);
-  out->Add("connection_structures", connections + state.listen_fds.size());
+  if (server.options.maxconns_fast) out->Add("rejected_connections", totals.rejected_connections);
+  out->Add("connection_structures", connections + server.listen_fds.size());
   out->AddZeros({"response_obj_oom", "response_obj_count", "response_obj_bytes"});
   // A worker has one that its connections share; what is kept for them grows as needed.
-  out->Add("read_buf_count", state.workers.size());
+  out->Add("read_buf_count", server.workers.size());
   out->Add("read_buf_bytes",
-           state.workers.size() * Input::kScratchBytes + state.connection_memory.buffer_bytes());
+           server.workers.size() * Input::kScratchBytes + server.connection_memory.buffer_bytes());
   out->AddZeros({"read_buf_bytes_free", "read_buf_oom", "reserved_fds"});
 }
 
-void WriteCommands(const State& state, const Totals& totals, StatsWriter* out) {
-  const auto add = [&](std::string_view name, WorkerCounter counter) {
-    out->Add(name, totals.of(counter));
-  };
-  add("cmd_get", &WorkerCounters::cmd_get);
-  add("cmd_set", &WorkerCounters::cmd_set);
-  add("cmd_flush", &WorkerCounters::cmd_flush);
-  add("cmd_touch", &WorkerCounters::cmd_touch);
-  add("cmd_meta", &WorkerCounters::cmd_meta);
-  add("get_hits", &WorkerCounters::get_hits);
-  add("get_misses", &WorkerCounters::get_misses);
+void WriteCommands(const ServerView& server, const Totals& totals, StatsSink* out) {
+  AddCounters(totals.workers, "cmd_get", "get_misses", out);
   out->Add("get_expired", totals.slabs.expired_reads);
   out->Add("get_flushed", totals.slabs.flushed_reads);
-  add("delete_misses", &WorkerCounters::delete_misses);
-  add("delete_hits", &WorkerCounters::delete_hits);
-  add("incr_misses", &WorkerCounters::incr_misses);
-  add("incr_hits", &WorkerCounters::incr_hits);
-  add("decr_misses", &WorkerCounters::decr_misses);
-  add("decr_hits", &WorkerCounters::decr_hits);
-  add("cas_misses", &WorkerCounters::cas_misses);
-  add("cas_hits", &WorkerCounters::cas_hits);
-  add("cas_badval", &WorkerCounters::cas_badval);
-  add("touch_hits", &WorkerCounters::touch_hits);
-  add("touch_misses", &WorkerCounters::touch_misses);
-  add("store_too_large", &WorkerCounters::store_too_large);
-  add("store_no_memory", &WorkerCounters::store_no_memory);
+  AddCounters(totals.workers, "delete_misses", "store_no_memory", out);
   out->AddZeros({"auth_cmds", "auth_errors"});
-  if (state.options.idle_timeout_s != 0) add("idle_kicks", &WorkerCounters::idle_kicks);
-  add("bytes_read", &WorkerCounters::bytes_read);
-  add("bytes_written", &WorkerCounters::bytes_written);
+  if (server.options.idle_timeout_s != 0) out->Add("idle_kicks", totals.workers.idle_kicks);
+  AddCounters(totals.workers, "bytes_read", "bytes_written", out);
 }
 
-void WriteServer(const State& state, const Totals& totals, StatsWriter* out) {
-  out->Add("limit_maxbytes", state.options.store.memory_bytes);
-  out->Add("accepting_conns", state.accepting ? 1 : 0);
+void WriteServer(const ServerView& server, const Totals& totals, StatsSink* out) {
+  out->Add("limit_maxbytes", server.options.store.memory_bytes);
+  out->Add("accepting_conns", server.connections.accepting ? 1 : 0);
   out->Add("listen_disabled_num", totals.listen_disabled);
   out->AddZeros({"time_in_listen_disabled_us"});
-  out->Add("threads", state.options.threads);
-  out->Add("conn_yields", totals.of(&WorkerCounters::conn_yields));
+  out->Add("threads", server.options.threads);
+  out->Add("conn_yields", totals.workers.conn_yields);
   out->AddZeros({"hash_power_level",
                  "hash_bytes",
                  "hash_is_expanding",
@@ -108,8 +97,8 @@ void WriteServer(const State& state, const Totals& totals, StatsWriter* out) {
                  "round_robin_fallback"});
 }
 
-void WriteStore(const State& state, const Totals& totals, StatsWriter* out) {
-  const kbf::StoreUsage usage = state.store->Usage();
+void WriteStore(const ServerView& server, const Totals& totals, StatsSink* out) {
+  const kbf::StoreUsage usage = server.store.Usage();
   const kbf::SlabUsage& slabs = usage.slabs;
   out->Add("bytes", usage.total_bytes());
   out->Add("curr_items", CurrentItems(slabs));
@@ -133,13 +122,13 @@ uint64_t CurrentItems(const kbf::SlabUsage& usage) {
   return usage.front_items + usage.chain_keys - std::min(usage.chain_keys, usage.tombstones);
 }
 
-void WriteGeneral(const State& state, StatsWriter* out) {
-  const Totals totals = state.stats_baseline.Since(state);
-  WriteProcess(state, out);
-  WriteNetwork(state, totals, out);
-  WriteCommands(state, totals, out);
-  WriteServer(state, totals, out);
-  WriteStore(state, totals, out);
+void WriteGeneral(const ServerView& server, StatsSink* out) {
+  const Totals totals = server.baseline.Since(server);
+  WriteProcess(server, out);
+  WriteNetwork(server, totals, out);
+  WriteCommands(server, totals, out);
+  WriteServer(server, totals, out);
+  WriteStore(server, totals, out);
 }
 
 }  // namespace server

@@ -45,7 +45,7 @@ struct Event {
 };
 
 void WriteEvents(const std::string& prefix, std::span<const Event> events,
-                 const kbf::SlabCounters& counters, StatsWriter* out) {
+                 const kbf::SlabCounters& counters, StatsSink* out) {
   for (const Event& event : events) {
     uint64_t count = event.first == nullptr ? 0 : counters.*event.first;
     if (event.second != nullptr) count += counters.*event.second;
@@ -55,7 +55,7 @@ void WriteEvents(const std::string& prefix, std::span<const Event> events,
 
 }  // namespace
 
-void WriteItems(const State& state, StatsWriter* out) {
+void WriteItems(const ServerView& server, StatsSink* out) {
   using Counters = kbf::SlabCounters;
   // Ages and lists do not exist.
   constexpr std::string_view kLists[] = {"number_hot", "number_warm", "number_cold",
@@ -80,7 +80,7 @@ void WriteItems(const State& state, StatsWriter* out) {
                                       {"hits_to_warm"},
                                       {"hits_to_cold"},
                                       {"hits_to_temp"}};
-  for (const SlabClass& one : ClassesOf(*state.store)) {
+  for (const SlabClass& one : ClassesOf(server.store)) {
     const std::string prefix = "items:" + std::to_string(one.id) + ":";
     out->Add(prefix + "number", one.items);
     for (const std::string_view name : kLists) out->Add(prefix + std::string(name), 0);
@@ -89,7 +89,7 @@ void WriteItems(const State& state, StatsWriter* out) {
   }
 }
 
-void WriteSlabs(const State& state, StatsWriter* out) {
+void WriteSlabs(const ServerView& server, StatsSink* out) {
   using Counters = kbf::SlabCounters;
   static constexpr Event kEvents[] = {{"get_hits", &Counters::front_hits, &Counters::chain_hits},
                                       {"cmd_set", &Counters::stored},
@@ -99,7 +99,7 @@ void WriteSlabs(const State& state, StatsWriter* out) {
                                       {"cas_hits"},
                                       {"cas_badval"},
                                       {"touch_hits"}};
-  const std::vector<SlabClass> classes = ClassesOf(*state.store);
+  const std::vector<SlabClass> classes = ClassesOf(server.store);
   for (const SlabClass& one : classes) {
     const std::string prefix = std::to_string(one.id) + ":";
     out->Add(prefix + "chunk_size", one.bytes_per_item());
@@ -113,7 +113,7 @@ void WriteSlabs(const State& state, StatsWriter* out) {
     WriteEvents(prefix, kEvents, one.events, out);
   }
   out->Add("active_slabs", classes.size());
-  out->Add("total_malloced", state.store->Usage().total_bytes());
+  out->Add("total_malloced", server.store.Usage().total_bytes());
 }
 
 }  // namespace server

@@ -13,10 +13,10 @@ double Ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void WritePlan(const State& state, StatsWriter* out) {
-  const kbf::Plan& plan = state.store->plan();
-  const kbf::StoreConfig& config = state.store->config();
-  out->Add("engine", state.options.engine);
+void WritePlan(const ServerView& server, StatsSink* out) {
+  const kbf::Plan& plan = server.store.plan();
+  const kbf::StoreConfig& config = server.store.config();
+  out->Add("engine", server.options.engine);
   out->Add("cell_kind", kbf::CellKindName(plan.layout.kind));
   out->Add("cell_bits", 8 * kbf::CellBytes(plan.layout.kind));
   out->Add("symbol_bits", plan.layout.symbol_bits);
@@ -25,19 +25,19 @@ void WritePlan(const State& state, StatsWriter* out) {
   out->Add("lines", plan.layout.num_lines);
   out->AddReal("planned_load", plan.load, 3);
   out->AddReal("planned_bytes_per_key", plan.bytes_per_key, 2);
-  out->Add("slabs", state.store->num_slabs());
+  out->Add("slabs", server.store.num_slabs());
   out->AddReal("exact_share", config.exact_share, 3);
   out->AddReal("front_share", config.front_share, 3);
   out->Add("exact_prefixes", config.exact_prefixes.size());
 }
 
-void WriteUsage(const State& state, StatsWriter* out) {
-  const kbf::StoreUsage usage = state.store->Usage();
+void WriteUsage(const ServerView& server, StatsSink* out) {
+  const kbf::StoreUsage usage = server.store.Usage();
   const kbf::SlabUsage& slabs = usage.slabs;
-  const kbf::KbfLayout& layout = state.store->plan().layout;
+  const kbf::KbfLayout& layout = server.store.plan().layout;
   const uint64_t chain_bytes =
       slabs.cells_bytes + slabs.locator_bytes + slabs.dictionary_bytes + usage.blob_bytes;
-  out->Add("memory_bytes_max", state.store->config().memory_bytes);
+  out->Add("memory_bytes_max", server.store.config().memory_bytes);
   out->Add("memory_bytes", usage.total_bytes());
   out->Add("curr_front_items", slabs.front_items);
   out->Add("front_bytes", slabs.front_bytes);
@@ -50,41 +50,41 @@ void WriteUsage(const State& state, StatsWriter* out) {
   out->Add("other_bytes", slabs.other_bytes);
   out->AddReal("bytes_per_chain_key", Ratio(chain_bytes, slabs.chain_keys), 2);
   out->Add("filters", slabs.filters);
-  out->Add("filters_max", uint64_t{state.store->num_slabs()} * kbf::ChainConfig().filters_max);
-  out->Add("filter_keys", state.store->config().filter_keys);
+  out->Add("filters_max", uint64_t{server.store.num_slabs()} * kbf::ChainConfig().filters_max);
+  out->Add("filter_keys", server.store.config().filter_keys);
   const uint64_t cells = slabs.cells_bytes / kbf::CellBytes(layout.kind);
   out->AddReal("load", Ratio(slabs.chain_keys * layout.num_hashes, cells), 3);
   out->Add("distinct_values", slabs.values);
   out->Add("codes", slabs.codes);
-  out->Add("connection_bytes_max", state.connection_memory.limit());
-  out->Add("connection_bytes", state.connection_memory.bytes());
+  out->Add("connection_bytes_max", server.connection_memory.limit());
+  out->Add("connection_bytes", server.connection_memory.bytes());
 }
 
 template <class Counters>
-void WriteNamed(const Counters& counters, StatsWriter* out) {
+void WriteNamed(const Counters& counters, StatsSink* out) {
   for (const auto& [field, name] : Counters::Fields()) {
     if (!name.empty()) out->Add(name, counters.*field);
   }
 }
 
-void WriteEvents(const Totals& totals, StatsWriter* out) {
+void WriteEvents(const Totals& totals, StatsSink* out) {
   WriteNamed(totals.slabs, out);
   WriteNamed(totals.chain, out);
   WriteNamed(totals.dictionary, out);
-  out->Add("connections_shed", totals.of(&WorkerCounters::connections_shed));
+  out->Add("connections_shed", totals.workers.connections_shed);
   out->Add("log_lines_dropped", LogLinesDropped());
 }
 
 }  // namespace
 
-void WriteKbf(const State& state, StatsWriter* out) {
-  WritePlan(state, out);
-  WriteUsage(state, out);
-  WriteEvents(state.stats_baseline.Since(state), out);
+void WriteKbf(const ServerView& server, StatsSink* out) {
+  WritePlan(server, out);
+  WriteUsage(server, out);
+  WriteEvents(server.baseline.Since(server), out);
 }
 
-void WriteErrors(const State& state, StatsWriter* out) {
-  const kbf::StoreErrors errors = state.store->Errors();
+void WriteErrors(const ServerView& server, StatsSink* out) {
+  const kbf::StoreErrors errors = server.store.Errors();
   const kbf::MeasuredRates& measured = errors.measured;
   out->AddRate("promised_false_negative", errors.promised_false_negative);
   out->AddRate("predicted_false_negative", errors.predicted.false_negative);
@@ -95,8 +95,7 @@ void WriteErrors(const State& state, StatsWriter* out) {
   out->Add("stored_wrong", measured.wrong);
   out->AddRate("promised_false_positive", errors.promised_false_positive);
   out->AddRate("predicted_false_positive", errors.predicted.false_positive);
-  out->AddRate("measured_false_positive",
-               Ratio(measured.false_positives, measured.absent_probes));
+  out->AddRate("measured_false_positive", Ratio(measured.false_positives, measured.absent_probes));
   out->Add("absent_probes", measured.absent_probes);
   out->Add("absent_found", measured.false_positives);
   out->AddRate("predicted_weak", errors.predicted.weak);

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "src/state.h"
-#include "src/stats/writer.h"
+#include "src/stats/server_view.h"
+#include "src/stats/sink.h"
 
 namespace server {
 
@@ -14,23 +14,23 @@ namespace server {
 uint64_t CurrentItems(const kbf::SlabUsage& usage);
 
 // `stats`: names, order and number formats of memcached 1.6.18.
-void WriteGeneral(const State& state, StatsWriter* out);
+void WriteGeneral(const ServerView& server, StatsSink* out);
 // `stats settings`, likewise. What was accepted without effect is shown as it was given.
-void WriteSettings(const State& state, StatsWriter* out);
+void WriteSettings(const ServerView& server, StatsSink* out);
 
 // `stats items`, `stats slabs`. memcached's classes are sizes of items; here a class is a slab,
 // one part of the keys by hash, and from 64 slabs on several of them: ids end at kClassesMax.
 // Classes without items are not shown, as in memcached. A page is a slab, a chunk is an item, and
 // its size the mean of the class, values of the chain not included: the slabs share those.
 inline constexpr unsigned kClassesMax = 32;
-void WriteItems(const State& state, StatsWriter* out);
-void WriteSlabs(const State& state, StatsWriter* out);
+void WriteItems(const ServerView& server, StatsSink* out);
+void WriteSlabs(const ServerView& server, StatsSink* out);
 
 // `stats conns`: the sockets in order of their descriptors.
-void WriteConnections(const State& state, StatsWriter* out);
+void WriteConnections(const ServerView& server, StatsSink* out);
 
 // `stats kbf`, `stats errors`: ours.
-void WriteKbf(const State& state, StatsWriter* out);
-void WriteErrors(const State& state, StatsWriter* out);
+void WriteKbf(const ServerView& server, StatsSink* out);
+void WriteErrors(const ServerView& server, StatsSink* out);
 
 }  // namespace server

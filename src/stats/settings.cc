@@ -25,8 +25,8 @@ std::string_view InterfaceOf(const Options& options) {
   return options.wants_tcp() ? "localhost" : "NULL";
 }
 
-void WriteServer(const State& state, StatsWriter* out) {
-  const Options& options = state.options;
+void WriteServer(const ServerView& server, StatsSink* out) {
+  const Options& options = server.options;
   char mask[16];
   const char* const mask_end = std::to_chars(mask, mask + sizeof(mask), options.unix_mask, 8).ptr;
   out->Add("maxbytes", options.store.memory_bytes);
@@ -45,7 +45,7 @@ void WriteServer(const State& state, StatsWriter* out) {
   out->Add("num_threads", options.threads);
   out->Add("num_threads_per_udp", 0);
   out->Add("stat_key_prefix", std::string_view(&options.prefix_delimiter, 1));
-  out->Add("detail_enabled", state.prefix_stats.enabled());
+  out->Add("detail_enabled", server.prefix_stats.enabled());
   out->Add("reqs_per_event", options.requests_per_event);
   out->Add("cas_enabled", options.store.keep_cas);
   out->Add("tcp_backlog", options.backlog);
@@ -57,7 +57,7 @@ void WriteServer(const State& state, StatsWriter* out) {
 }
 
 // Mostly of slabs and LRU lists, which do not exist here.
-void WriteTuning(const Options& options, StatsWriter* out) {
+void WriteTuning(const Options& options, StatsSink* out) {
   const InertSettings& inert = options.inert;
   out->Add("hashpower_init", inert.hashpower);
   out->Add("slab_reassign", inert.slab_reassign);
@@ -90,7 +90,7 @@ void WriteTuning(const Options& options, StatsWriter* out) {
 }
 
 // memcached's values while these are off, for readers that ask for every name.
-void WriteAbsent(const Options& options, StatsWriter* out) {
+void WriteAbsent(const Options& options, StatsSink* out) {
   constexpr std::pair<std::string_view, std::string_view> kExternal[] = {
       {"ext_item_size", "512"},     {"ext_item_age", "4294967295"}, {"ext_low_ttl", "0"},
       {"ext_recache_rate", "2000"}, {"ext_wbuf_size", "4194304"},   {"ext_compact_under", "0"},
@@ -112,10 +112,10 @@ void WriteAbsent(const Options& options, StatsWriter* out) {
 
 }  // namespace
 
-void WriteSettings(const State& state, StatsWriter* out) {
-  WriteServer(state, out);
-  WriteTuning(state.options, out);
-  WriteAbsent(state.options, out);
+void WriteSettings(const ServerView& server, StatsSink* out) {
+  WriteServer(server, out);
+  WriteTuning(server.options, out);
+  WriteAbsent(server.options, out);
 }
 
 }  // namespace server

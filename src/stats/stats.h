@@ -1,23 +1,21 @@
-// The `stats` commands: memcached 1.6.18's 92 fields under its names and in its order, its
-// sub-commands, and ours (`stats kbf`, `stats errors`). docs/stats.md says what they mean.
+// The statistics: memcached 1.6.18's 92 fields under its names and in its order, its sub-commands,
+// and ours (`stats kbf`, `stats errors`). docs/stats.md says what they mean.
 //
 // Promises:  every number was counted or measured; a field of memcached's that has no meaning
 //            here is 0 (or the documented constant), never made up. No addresses of memory.
 // Requires:  any thread.
 #pragma once
 
-#include <string>
+#include <string_view>
 
-#include "protocol/request.h"
-#include "src/state.h"
+#include "src/stats/server_view.h"
+#include "src/stats/sink.h"
 
 namespace server {
 
-// `stats detail dump`, which Dispatcher::DumpPrefixes answers in pieces.
-bool IsPrefixDump(const protocol::Request& request);
-
-// The whole reply, for any wire. Throws std::bad_alloc. REQUIRES: request.op is kStats, and it is
-// no prefix dump.
-std::string Statistics(const protocol::Request& request, State& state);
+// Writes the statistics that `stats <section>` shows; "" are the general ones. False: there is no
+// such section, nothing was written.
+[[nodiscard]] bool WriteStatistics(std::string_view section, const ServerView& server,
+                                   StatsSink* out);
 
 }  // namespace server

@@ -1,48 +1,21 @@
 #include "src/stats/totals.h"
 
-#include <algorithm>
+#include <array>
 #include <bit>
 #include <type_traits>
-#include <utility>
-
-#include "src/net/worker.h"
-#include "src/state.h"
 
 namespace server {
 namespace {
 
-constexpr std::array<WorkerCounter, kNumWorkerCounters> kWorkerCounters = {
-    &WorkerCounters::cmd_get,          &WorkerCounters::cmd_set,
-    &WorkerCounters::cmd_flush,        &WorkerCounters::cmd_touch,
-    &WorkerCounters::cmd_meta,         &WorkerCounters::get_hits,
-    &WorkerCounters::get_misses,       &WorkerCounters::touch_hits,
-    &WorkerCounters::touch_misses,     &WorkerCounters::delete_hits,
-    &WorkerCounters::delete_misses,    &WorkerCounters::incr_hits,
-    &WorkerCounters::incr_misses,      &WorkerCounters::decr_hits,
-    &WorkerCounters::decr_misses,      &WorkerCounters::cas_hits,
-    &WorkerCounters::cas_misses,       &WorkerCounters::cas_badval,
-    &WorkerCounters::store_too_large,  &WorkerCounters::store_no_memory,
-    &WorkerCounters::bytes_read,       &WorkerCounters::bytes_written,
-    &WorkerCounters::conn_yields,      &WorkerCounters::idle_kicks,
-    &WorkerCounters::connections_shed,
-};
-// A new counter must be listed above.
-static_assert(kWorkerCounters.back() != nullptr);
-
-Totals CountAll(const State& state) {
+Totals CountAll(const ServerView& server) {
   Totals totals;
-  for (const auto& worker : state.workers) {
-    const WorkerCounters& counters = std::as_const(*worker).counters();
-    for (size_t i = 0; i < kNumWorkerCounters; ++i) {
-      totals.workers[i] += (counters.*kWorkerCounters[i]).value();
-    }
-  }
-  totals.connections = state.total_connections.load(std::memory_order_relaxed);
-  totals.rejected_connections = state.rejected_connections.load(std::memory_order_relaxed);
-  totals.listen_disabled = state.listen_disabled.load(std::memory_order_relaxed);
-  totals.slabs = state.store->Counters();
-  totals.chain = state.store->ChainEvents();
-  totals.dictionary = state.store->DictionaryEvents();
+  for (const WorkerView* worker : server.workers) totals.workers.Add(worker->counters());
+  totals.connections = server.connections.total.load(std::memory_order_relaxed);
+  totals.rejected_connections = server.connections.rejected.load(std::memory_order_relaxed);
+  totals.listen_disabled = server.connections.listen_disabled.load(std::memory_order_relaxed);
+  totals.slabs = server.store.Counters();
+  totals.chain = server.store.ChainEvents();
+  totals.dictionary = server.store.DictionaryEvents();
   return totals;
 }
 
@@ -58,18 +31,14 @@ Totals Difference(const Totals& now, const Totals& then) {
 
 }  // namespace
 
-uint64_t Totals::of(WorkerCounter counter) const {
-  return workers[std::ranges::find(kWorkerCounters, counter) - kWorkerCounters.begin()];
+Totals StatsBaseline::Since(const ServerView& server) const {
+  const std::lock_guard lock(mutex_);
+  return Difference(CountAll(server), then_);
 }
 
-Totals StatsBaseline::Since(const State& state) const {
+void StatsBaseline::Reset(const ServerView& server) {
   const std::lock_guard lock(mutex_);
-  return Difference(CountAll(state), then_);
-}
-
-void StatsBaseline::Reset(const State& state) {
-  const std::lock_guard lock(mutex_);
-  then_ = CountAll(state);
+  then_ = CountAll(server);
 }
 
 }  // namespace server

@@ -25,8 +25,8 @@
 #include <string>
 #include <string_view>
 
-#include "src/state.h"
 #include "src/net/worker.h"
+#include "src/state.h"
 #include "storage/shared_bytes.h"
 #include "tests/alloc/failing.h"
 #include "tests/src/loop_server.h"
@@ -202,11 +202,11 @@ class Run {
     if (!stats || stats->out_of_memory) Fault("no statistics");
     Close(&client);
     for (int i = 0; i < 3; ++i) Turn();
-    if (state_.curr_connections != 0) Fault("connections that are gone are counted");
+    if (state_.connections.current != 0) Fault("connections that are gone are counted");
     if (state_.connection_memory.buffer_bytes() != 0) Fault("buffers that are gone are counted");
     if (state_.connection_memory.num_waiting() != 0) Fault("somebody waits who is gone");
     if (kbf::DetachedBytes() != 0) Fault("values that are gone are counted");
-    if (server_.worker().output().overruns() != 0) Fault("the output was overrun");
+    if (server_.worker().context().output.overruns() != 0) Fault("the output was overrun");
   }
 
   size_t steps() const { return step_; }

@@ -16,10 +16,10 @@ namespace protocol {
 
 inline bool SameRequest(const Request& a, const Request& b) {
   return a.op == b.op && a.wire == b.wire && a.quiet == b.quiet && a.close == b.close &&
-         a.too_large == b.too_large && a.key == b.key && a.value == b.value && a.rest == b.rest &&
-         a.flags == b.flags && a.exptime == b.exptime && a.cas == b.cas &&
-         a.compare_cas == b.compare_cas && a.with_cas == b.with_cas && a.delta == b.delta &&
-         a.decrement == b.decrement && a.initial == b.initial &&
+         a.too_large == b.too_large && a.key == b.key && a.value == b.value &&
+         a.arguments == b.arguments && a.flags == b.flags && a.exptime == b.exptime &&
+         a.cas == b.cas && a.compare_cas == b.compare_cas && a.with_cas == b.with_cas &&
+         a.delta == b.delta && a.decrement == b.decrement && a.initial == b.initial &&
          a.initial_exptime == b.initial_exptime && a.opcode == b.opcode && a.opaque == b.opaque &&
          a.binary_status == b.binary_status;
 }
@@ -66,7 +66,7 @@ inline const char* FuzzBinary(std::string_view input) {
     }
     if (result.status != ParseStatus::kOk || result.consumed == 0) return "does not get on";
     if (!Inside(request.key, bytes) || !Inside(request.value, bytes) ||
-        !Inside(request.rest, bytes)) {
+        !Inside(request.arguments, bytes)) {
       return "a view outside the bytes";
     }
     if (request.key.size() > kKeyBytesMax) return "a key that is too long";

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/config/config_file.h"
-#include "src/config/options.h"
+#include "src/config/command_line.h"
 #include "src/process/startup_error.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -133,7 +133,7 @@ class ServerFuzz {
   const char* Run() {
     for (unsigned i = 0; i < kInstructionsMax && !input_.empty() && fault_ == nullptr; ++i) {
       Play(input_.Byte());
-      Check(server_->worker().output().overruns() == 0, "the output was overrun");
+      Check(server_->worker().context().output.overruns() == 0, "the output was overrun");
     }
     if (fault_ == nullptr) Finish();
     return fault_;
@@ -569,15 +569,15 @@ class ServerFuzz {
       if (client.fd >= 0) close(client.fd);
       client.fd = -1;
     }
-    for (unsigned i = 0; i < kTurnsMax && state_->curr_connections > 0; ++i) {
+    for (unsigned i = 0; i < kTurnsMax && state_->connections.current > 0; ++i) {
       server_->Turn();
       if (i % 16 == 15) server_->FireTimers();
     }
-    Check(state_->curr_connections == 0, "a connection that does not end");
+    Check(state_->connections.current == 0, "a connection that does not end");
     Check(state_->connection_memory.buffer_bytes() == 0, "buffers that are gone are counted");
     Check(state_->connection_memory.num_waiting() == 0, "somebody waits who is gone");
     Check(kbf::DetachedBytes() == 0, "values that are gone are counted");
-    Check(server_->worker().output().overruns() == 0, "the output was overrun");
+    Check(server_->worker().context().output.overruns() == 0, "the output was overrun");
   }
 
   bool AnyoneWaits() const {

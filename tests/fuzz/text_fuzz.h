@@ -73,10 +73,9 @@ inline const char* FuzzText(std::string_view input) {
       return result.needed > bytes.size() ? nullptr : "waits for what it has";
     }
     if (result.status != ParseStatus::kOk || result.consumed == 0) return "does not get on";
-    const bool literal =
-        request.op == Op::kAnswer || request.op == Op::kFlushAll || request.op == Op::kShutdown;
     if (!Inside(request.key, bytes) || !Inside(request.value, bytes) ||
-        (!literal && !Inside(request.rest, bytes))) {
+        !Inside(request.keys, bytes) || !Inside(request.arguments, bytes) ||
+        !Inside(request.meta_flags, bytes)) {
       return "a view outside the bytes";
     }
     if (request.op != Op::kAnswer && request.key.size() > kKeyBytesMax) return "a key too long";

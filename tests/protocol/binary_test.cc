@@ -209,7 +209,7 @@ TEST_SUITE("protocol") {
       CHECK(parsed.request.op == row.op);
       CHECK(parsed.request.quiet == row.quiet);
       CHECK(parsed.request.key == key);
-      CHECK(parsed.request.rest.empty());
+      CHECK(parsed.request.keys.empty());
       CHECK(parsed.request.exptime.has_value() == row.with_exptime);
       if (row.with_exptime) CHECK(parsed.request.exptime == 99);
     }
@@ -259,10 +259,10 @@ TEST_SUITE("protocol") {
     }
     const Parsed all(Packet{.opcode = 0x10}.Encode());
     CHECK(all.request.op == Op::kStats);
-    CHECK(all.request.rest.empty());
+    CHECK(all.request.arguments.empty());
     const Parsed some(Packet{.opcode = 0x10, .key = "detail dump"}.Encode());
     CHECK(some.request.op == Op::kStats);
-    CHECK(some.request.rest == "detail dump");
+    CHECK(some.request.arguments == "detail dump");
   }
 
   TEST_CASE("binary: a value that is too large is announced as soon as the key is there") {

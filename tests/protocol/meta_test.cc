@@ -346,13 +346,12 @@ TEST_SUITE("protocol") {
         {"me a\r\n", only(Status::kNotFound), "EN\r\n"},
     });
     Response item{.fetched = true, .ttl = 56, .idle = 3, .cas = 83};
-    item.item_class = 1;
     item.item_bytes = 63;
-    CHECK(ReplyTo("me nn\r\n", item) == "ME nn exp=-56 la=3 cas=83 fetch=yes cls=1 size=63\r\n");
+    CHECK(ReplyTo("me nn\r\n", item) == "ME nn exp=-56 la=3 cas=83 fetch=yes cls=0 size=63\r\n");
     item.ttl = -1;
     item.fetched = false;
     CHECK(ReplyTo("me YmI= b\r\n", item) ==
-          "ME YmI= exp=-1 la=3 cas=83 fetch=no cls=1 size=63\r\n");
+          "ME YmI= exp=-1 la=3 cas=83 fetch=no cls=0 size=63\r\n");
   }
 
   TEST_CASE("meta: every byte as a flag, with every kind of argument, is survived") {

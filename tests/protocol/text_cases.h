@@ -35,14 +35,17 @@ inline std::string Describe(const Request& request) {
     if (value) add(true, name, *value);
   };
   if (request.op == Op::kAnswer) {
-    text = request.rest.empty() ? "silence" : request.rest.substr(0, request.rest.size() - 2);
+    text = request.reply.empty() ? "silence" : request.reply.substr(0, request.reply.size() - 2);
     add(request.quiet, "(quiet)", true);
     add(request.close, "(close)", true);
     return text;
   }
   add(!request.key.empty(), "key", request.key);
   add(!request.value.empty(), "value", request.value);
-  add(!request.rest.empty() && request.rest != request.key, "rest", request.rest);
+  for (const std::string_view rest :
+       {request.keys, request.arguments, request.meta_flags, request.reply}) {
+    add(!rest.empty() && rest != request.key, "rest", rest);
+  }
   add(request.quiet, "quiet", true);
   add(request.close, "close", true);
   add(request.too_large, "too_large", true);

@@ -433,11 +433,13 @@ TEST_SUITE("protocol") {
         REQUIRE(result.status != ParseStatus::kNeedMore);
         REQUIRE(result.consumed > 0);
         REQUIRE(result.consumed <= Limits().line_bytes_max);
-        if (result.status == ParseStatus::kOk) {
+        if (request.op == Op::kAnswer) {
+          REQUIRE(request.reply.empty());
+        } else {
           REQUIRE(request.op == Op::kGet);
           CHECK(request.with_cas == (start.find('s') != start.npos));
           CHECK(request.exptime.has_value() == (start.find("gat") != start.npos));
-          std::string_view list_of_keys = request.rest;
+          std::string_view list_of_keys = request.keys;
           while (true) {
             const std::string_view key = NextToken(&list_of_keys);
             if (key.empty()) break;

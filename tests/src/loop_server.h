@@ -9,25 +9,21 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include <memory>
 #include <stdexcept>
 #include <vector>
 
-#include "src/state.h"
 #include "src/net/worker.h"
+#include "src/state.h"
 
 namespace server {
 
 class LoopServer {
  public:
-  explicit LoopServer(State& state) : state_(state) {
-    state.workers.push_back(std::make_unique<Worker>(state));
-  }
-  ~LoopServer() { state_.workers.clear(); }
+  explicit LoopServer(State& state) : state_(state), worker_(state) {}
   LoopServer(const LoopServer&) = delete;
   LoopServer& operator=(const LoopServer&) = delete;
 
-  Worker& worker() { return *state_.workers[0]; }
+  Worker& worker() { return worker_; }
 
   // The client's end of a new connection, as the listener would hand it over. `send_bytes`: of the
   // server's socket buffer; 0: the system's default.
@@ -39,13 +35,13 @@ class LoopServer {
     if (send_bytes != 0) {
       (void)setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
     }
-    state_.curr_connections.fetch_add(1, std::memory_order_relaxed);
+    state_.connections.current.fetch_add(1, std::memory_order_relaxed);
     worker().Adopt(fds[0]);
     return fds[1];
   }
 
   // What is due now, once; never waits.
-  void Turn() { (void)event_base_loop(worker().base(), EVLOOP_NONBLOCK); }
+  void Turn() { (void)event_base_loop(worker().context().base, EVLOOP_NONBLOCK); }
 
   // As if the time of every timer had come by the next turn: of connections that wait for memory,
   // and of the sweep of every second.
@@ -57,12 +53,13 @@ class LoopServer {
       }
       return 0;
     };
-    (void)event_base_foreach_event(worker().base(), collect, &timers);
+    (void)event_base_foreach_event(worker().context().base, collect, &timers);
     for (event* each : timers) event_active(each, EV_TIMEOUT, 0);
   }
 
  private:
   State& state_;
+  Worker worker_;
 };
 
 }  // namespace server

@@ -1,5 +1,3 @@
-#include "src/config/options.h"
-
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -7,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/config/command_line.h"
 #include "src/process/startup_error.h"
 #include "src/process/version.h"
 #include "tests/src/temporary.h"

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/dispatch/stats_command.h"
 #include "src/log.h"
 #include "src/net/worker.h"
 #include "tests/src/temporary.h"
@@ -101,11 +102,11 @@ struct Server {
       : state(options,
               std::move(kbf::Store::Create(options.store, kbf::HashSecret::FromSeed(1)).store)) {
     for (unsigned i = 0; i < options.threads; ++i) {
-      state.workers.push_back(std::make_unique<Worker>(state));
+      workers.push_back(std::make_unique<Worker>(state));
     }
   }
   ~Server() {
-    for (const auto& worker : state.workers) {
+    for (const auto& worker : workers) {
       worker->Stop();
       worker->Join();
     }
@@ -113,6 +114,7 @@ struct Server {
   kbf::Store& store() { return *state.store; }
 
   State state;
+  std::vector<std::unique_ptr<Worker>> workers;
 };
 
 protocol::Request StatsRequest(protocol::Wire wire, std::string_view rest) {
@@ -120,7 +122,7 @@ protocol::Request StatsRequest(protocol::Wire wire, std::string_view rest) {
   request.op = protocol::Op::kStats;
   request.wire = wire;
   request.opcode = 0x10;
-  request.rest = request.key = rest;
+  request.arguments = request.key = rest;
   request.opaque = 7;
   return request;
 }
@@ -137,7 +139,7 @@ std::string Dump(const PrefixStats& prefixes) {
 }
 
 std::string Reply(State& state, std::string_view rest) {
-  return Statistics(StatsRequest(protocol::Wire::kText, rest), state);
+  return AnswerStats(StatsRequest(protocol::Wire::kText, rest), state);
 }
 
 struct Report {
@@ -220,39 +222,6 @@ Options ChainOptions() {
   return options;
 }
 
-struct NamedCounter {
-  const char* name;
-  Counter WorkerCounters::*counter;
-};
-constexpr NamedCounter kCounters[] = {
-    {"cmd_get", &WorkerCounters::cmd_get},
-    {"cmd_set", &WorkerCounters::cmd_set},
-    {"cmd_flush", &WorkerCounters::cmd_flush},
-    {"cmd_touch", &WorkerCounters::cmd_touch},
-    {"cmd_meta", &WorkerCounters::cmd_meta},
-    {"get_hits", &WorkerCounters::get_hits},
-    {"get_misses", &WorkerCounters::get_misses},
-    {"touch_hits", &WorkerCounters::touch_hits},
-    {"touch_misses", &WorkerCounters::touch_misses},
-    {"delete_hits", &WorkerCounters::delete_hits},
-    {"delete_misses", &WorkerCounters::delete_misses},
-    {"incr_hits", &WorkerCounters::incr_hits},
-    {"incr_misses", &WorkerCounters::incr_misses},
-    {"decr_hits", &WorkerCounters::decr_hits},
-    {"decr_misses", &WorkerCounters::decr_misses},
-    {"cas_hits", &WorkerCounters::cas_hits},
-    {"cas_misses", &WorkerCounters::cas_misses},
-    {"cas_badval", &WorkerCounters::cas_badval},
-    {"store_too_large", &WorkerCounters::store_too_large},
-    {"store_no_memory", &WorkerCounters::store_no_memory},
-    {"bytes_read", &WorkerCounters::bytes_read},
-    {"bytes_written", &WorkerCounters::bytes_written},
-    {"conn_yields", &WorkerCounters::conn_yields},
-    {"idle_kicks", &WorkerCounters::idle_kicks},
-    {"connections_shed", &WorkerCounters::connections_shed},
-};
-static_assert(std::size(kCounters) == sizeof(WorkerCounters) / sizeof(Counter));
-
 bool IsYesOrNo(const std::string& value) { return value == "yes" || value == "no"; }
 
 TEST_SUITE("src") {
@@ -322,22 +291,23 @@ TEST_SUITE("src") {
     const auto check = [&server](uint64_t factor) {
       const Report general = Ask(server.state, "");
       const Report ours = Ask(server.state, "kbf");
-      for (size_t i = 0; i < std::size(kCounters); ++i) {
-        const bool is_ours = std::string_view(kCounters[i].name) == "connections_shed";
+      for (size_t i = 0; i < std::size(kWorkerCounters); ++i) {
+        const bool is_ours = std::string_view(kWorkerCounters[i].name) == "connections_shed";
         const Report& stats = is_ours ? ours : general;
-        CHECK_MESSAGE(stats.number(kCounters[i].name) == factor * (i + 1), kCounters[i].name);
+        CHECK_MESSAGE(stats.number(std::string(kWorkerCounters[i].name)) == factor * (i + 1),
+                      kWorkerCounters[i].name);
       }
     };
-    for (size_t i = 0; i < std::size(kCounters); ++i) {
-      for (const auto& worker : server.state.workers) {
-        (worker->counters().*kCounters[i].counter).Add(i + 1);
+    for (size_t i = 0; i < std::size(kWorkerCounters); ++i) {
+      for (const auto& worker : server.workers) {
+        (worker->counters().*kWorkerCounters[i].field).Add(i + 1);
       }
     }
     check(2);
     CHECK(Reply(server.state, "reset") == "RESET\r\n");
     check(0);
-    for (size_t i = 0; i < std::size(kCounters); ++i) {
-      (server.state.workers[1]->counters().*kCounters[i].counter).Add(i + 1);
+    for (size_t i = 0; i < std::size(kWorkerCounters); ++i) {
+      (server.workers[1]->counters().*kWorkerCounters[i].field).Add(i + 1);
     }
     check(1);
   }
@@ -351,10 +321,10 @@ TEST_SUITE("src") {
     store.FlushAll(120, 120);
     CHECK_FALSE(store.Get("stays", 121).hit);
     Set(&server, "new", "3", 0, 121);
-    server.state.total_connections = 5;
-    server.state.curr_connections = 3;
-    server.state.rejected_connections = 2;
-    server.state.listen_disabled = 4;
+    server.state.connections.total = 5;
+    server.state.connections.current = 3;
+    server.state.connections.rejected = 2;
+    server.state.connections.listen_disabled = 4;
 
     Report stats = Ask(server.state, "");
     CHECK(stats.number("curr_items") == 1);
@@ -378,7 +348,7 @@ TEST_SUITE("src") {
 
     // What memcached resets, and what it does not.
     (void)Reply(server.state, "reset");
-    server.state.accepting = false;
+    server.state.connections.accepting = false;
     stats = Ask(server.state, "");
     for (const char* name :
          {"total_items", "get_expired", "get_flushed", "expired_unfetched", "reclaimed",
@@ -629,7 +599,7 @@ TEST_SUITE("src") {
   TEST_CASE("on the binary wire stats are packets up to an empty one") {
     Server server;
     const auto ask = [&server](std::string_view key) {
-      return Statistics(StatsRequest(protocol::Wire::kBinary, key), server.state);
+      return AnswerStats(StatsRequest(protocol::Wire::kBinary, key), server.state);
     };
     const std::string end("\x81\x10\0\0\0\0\0\0\0\0\0\0\0\0\0\7\0\0\0\0\0\0\0\0", 24);
     const std::string none("\x81\x10\0\0\0\0\0\1\0\0\0\t\0\0\0\7\0\0\0\0\0\0\0\0Not found", 33);
@@ -666,14 +636,14 @@ TEST_SUITE("src") {
     std::atomic<uint64_t> counted{0};
     std::thread resetting([&] {
       for (; !done; ++counted) {
-        server.state.workers[0]->counters().cmd_get.Add();
-        server.state.stats_baseline.Reset(server.state);
+        server.workers[0]->counters().cmd_get.Add();
+        server.state.stats_baseline.Reset(server.state.View());
       }
     });
     uint64_t most = 0;
     for (unsigned i = 0; i < 20000 || counted < 20000; ++i) {
-      const Totals totals = server.state.stats_baseline.Since(server.state);
-      most = std::max(most, totals.of(&WorkerCounters::cmd_get));
+      const Totals totals = server.state.stats_baseline.Since(server.state.View());
+      most = std::max(most, totals.workers.cmd_get);
     }
     done = true;
     resetting.join();
@@ -712,14 +682,14 @@ void Connect(Server* server, int listening, int client, const sockaddr* address,
   REQUIRE(connect(client, address, length) == 0);
   const int fd = accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   REQUIRE(fd >= 0);
-  server->state.curr_connections.fetch_add(1);
-  server->state.workers[0]->Adopt(fd);
+  server->state.connections.current.fetch_add(1);
+  server->workers[0]->Adopt(fd);
 }
 
 size_t CountConnections(Server* server) {
   size_t count = 0;
-  for (const auto& worker : server->state.workers) {
-    worker->VisitConnections([&count](const Connection&) { ++count; });
+  for (const auto& worker : server->workers) {
+    worker->VisitConnections([&count](const ConnectionInfo&) { ++count; });
   }
   return count;
 }
@@ -749,7 +719,7 @@ TEST_SUITE("src") {
     const Socket unix_client(socket(AF_UNIX, SOCK_STREAM, 0));
     Server server;
     server.state.listen_fds = {tcp.fd, unix_socket.fd};
-    server.state.workers[0]->Start();
+    server.workers[0]->Start();
     Connect(&server, tcp.fd, tcp_client.fd, Any(loopback), sizeof(loopback));
     Connect(&server, unix_socket.fd, unix_client.fd, Any(local), sizeof(local));
     while (CountConnections(&server) < 2) std::this_thread::yield();

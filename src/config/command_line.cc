@@ -1,4 +1,4 @@
-#include "src/config/options.h"
+#include "src/config/command_line.h"
 
 #include <sys/un.h>
 

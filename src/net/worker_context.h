@@ -1,0 +1,58 @@
+// WorkerContext is what a worker's connections use in turn: its event loop, its buffers and its
+// dispatcher. ConnectionOwner is what they ask of the worker itself.
+//
+// Requires:  the worker's thread; for the counters see stats/counters.h.
+#pragma once
+
+#include <event2/event.h>
+
+#include <cstdint>
+
+#include "protocol/request.h"
+#include "src/dispatch/dispatcher.h"
+#include "src/io/input.h"
+#include "src/io/output.h"
+#include "src/state.h"
+#include "src/stats/counters.h"
+
+namespace server {
+
+class Connection;
+
+struct WorkerContext {
+  explicit WorkerContext(State& shared);
+  ~WorkerContext();
+  WorkerContext(const WorkerContext&) = delete;
+  WorkerContext& operator=(const WorkerContext&) = delete;
+
+  // Reads the clocks.
+  void Tick();
+
+  State& state;
+  const protocol::Limits limits;
+  event_base* const base;  // null: it could not be made
+  uint32_t now = 0;        // of state.clock
+  uint64_t now_ms = 0;     // of another clock, which never goes back either
+  WorkerCounters counters;
+  Input input;
+  Output output;
+  Dispatcher dispatcher;
+};
+
+class ConnectionOwner {
+ public:
+  // Another turn, after every connection that waits for one had it. False: no memory to remember
+  // that.
+  [[nodiscard]] virtual bool ResumeLater(Connection* connection) = 0;
+  // The same, but in some milliseconds: there is no memory for its request now.
+  [[nodiscard]] virtual bool RetryLater(Connection* connection) = 0;
+  // Connections hold too much memory: begin to close some. Not within this call.
+  virtual void BeginShedding() = 0;
+  // Deletes it.
+  virtual void Remove(Connection* connection) = 0;
+
+ protected:
+  ~ConnectionOwner() = default;
+};
+
+}  // namespace server

@@ -1,0 +1,59 @@
+// ServerView is what statistics may read of the running server, and all that they know of it.
+//
+// Requires:  nothing changes but what is thread-safe on its own; the view lives no longer than the
+//            server.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "src/config/options.h"
+#include "src/io/connection_memory.h"
+#include "src/process/clock.h"
+#include "src/stats/counters.h"
+#include "src/stats/prefix_stats.h"
+#include "storage/store.h"
+
+namespace server {
+
+class StatsBaseline;
+
+enum class ConnectionState : uint8_t {
+  kHandshaking,
+  kReading,    // waits for bytes of a request
+  kWriting,    // waits until the client takes more of the replies
+  kYielded,    // waits for its turn, or for memory
+  kLingering,  // everything is sent; waits for the client to close
+};
+
+struct ConnectionInfo {
+  int fd = -1;
+  ConnectionState state = ConnectionState::kReading;
+  uint32_t last_command = 0;  // when
+};
+
+// What any thread may read of one worker.
+class WorkerView {
+ public:
+  virtual const WorkerCounters& counters() const = 0;
+  // Visits each connection while none comes or goes, so that descriptors stay what they are.
+  virtual void VisitConnections(const std::function<void(const ConnectionInfo&)>& visit) const = 0;
+
+ protected:
+  ~WorkerView() = default;
+};
+
+struct ServerView {
+  const Options& options;
+  const Clock& clock;
+  const kbf::Store& store;
+  const ConnectionMemory& connection_memory;
+  const ConnectionCounters& connections;
+  const PrefixStats& prefix_stats;
+  const StatsBaseline& baseline;
+  const std::vector<int>& listen_fds;
+  const std::vector<const WorkerView*>& workers;
+};
+
+}  // namespace server
