@@ -20,6 +20,7 @@ struct FakePeer {
   bool ends = false;           // and then it closes its side
   size_t read_max = SIZE_MAX;  // of one call
   size_t write_max = SIZE_MAX;
+  bool reads = true;      // what is written to it
   bool announced = true;  // an event tells that there is something to read
 
   // The call with this number, counted over all kinds, has this outcome instead of its own.
@@ -60,6 +61,7 @@ class FakeTransport final : public Transport {
 
   IoResult Write(std::span<const iovec> pieces) override {
     if (const auto odd = peer_.NextOdd()) return {*odd};
+    if (!peer_.reads) return {IoStatus::kWantsWrite};
     size_t taken = 0;
     for (const iovec& piece : pieces) {
       const size_t n = std::min(piece.iov_len, peer_.write_max - taken);
