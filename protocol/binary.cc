@@ -24,8 +24,8 @@ enum BinaryStatus : uint16_t {
   kOutOfMemory = 0x82,
 };
 
-// memcached counts a body in an int. What does not fit there is an attack or a broken client, and
-// nobody should wait for its end.
+// memcached counts a body in an int. A larger body is an attack or a broken client, and is not
+// waited for.
 constexpr uint32_t kBodyBytesMax = std::numeric_limits<int32_t>::max();
 
 template <std::unsigned_integral T>
@@ -59,7 +59,7 @@ enum class KeyRule : uint8_t { kNone, kNeeded, kOptional };
 // What a well-formed request of an opcode looks like.
 struct Shape {
   bool known = false;
-  Op op = Op::kAnswer;  // of a known command: it is not offered
+  Op op = Op::kAnswer;  // with `known`: the command is not supported
   KeyRule key = KeyRule::kNone;
   uint8_t extras_bytes = 0;
   bool takes_value = false;
@@ -128,7 +128,7 @@ struct Refusal {
   bool close = false;
 };
 
-// In memcached's order, which decides what a request with several faults is told.
+// In memcached's order, which decides the error of a request with several faults.
 Refusal Check(const Lengths& lengths, const Shape& shape) {
   if (lengths.key + lengths.extras > lengths.body) return {kUnknownCommand, true};
   if (lengths.key > kKeyBytesMax) return {kInvalidArguments, true};
@@ -209,7 +209,7 @@ ParseResult ParseBinary(std::span<char> bytes, const Limits& limits, Request* ou
     return {.status = ParseStatus::kOk, .consumed = refusal.close ? kBinaryHeaderBytes : end};
   }
 
-  // Of a value that no item can hold, nothing is kept, so it is not waited for either.
+  // A value that is larger than any item is discarded as it arrives, so it is not waited for.
   out->too_large = lengths.value() > limits.value_bytes_max;
   const uint64_t needed = out->too_large ? end - lengths.value() : end;
   if (bytes.size() < needed) return {.needed = needed};
@@ -222,7 +222,7 @@ ParseResult ParseBinary(std::span<char> bytes, const Limits& limits, Request* ou
 
 namespace {
 
-// Collects one reply: the body first, at the end the header that counts it.
+// Writes one reply: first the body, at the end the header, which has its length.
 class ReplyWriter {
  public:
   ReplyWriter(const Request& request, char* out)

@@ -7,14 +7,13 @@
 // big-endian. Data type and vbucket are ignored.
 //
 // Promises:  every length is checked against every other before it is used; a header that
-//            contradicts itself is answered and, where the next header cannot be found any more,
-//            the connection is closed (Request::close). What the header alone decides is decided
-//            without waiting for the body. Quiet requests hide success and misses of reads; every
-//            error is shown.
-// Departs:   memcached 1.6.18 loses its place behind an unknown command with a key or extras,
-//            behind TOUCH, GAT and STAT with bytes after the key, and behind bodies of 2 GiB and
-//            more. Here an unknown command's body is skipped as a whole, and the others are
-//            refused and hung up on.
+//            contradicts itself gets an error and, if the next header cannot be found any more,
+//            the connection is closed (Request::close). Errors that the header alone shows are
+//            reported without waiting for the body. Quiet requests have no reply on success or for
+//            a miss; every error has one.
+// Departs:   memcached 1.6.18 misreads what follows an unknown command with a key or extras, TOUCH,
+//            GAT and STAT with bytes after the key, and bodies of 2 GiB and more. Here the body of
+//            an unknown command is skipped, and the others are refused and the connection closed.
 #pragma once
 
 #include <cstddef>
@@ -30,20 +29,20 @@ inline constexpr uint8_t kBinaryResponseMagic = 0x81;
 inline constexpr size_t kBinaryHeaderBytes = 24;
 
 // What the fields of a Request mean here:
-//   kGet       one key, in `key`: it may hold spaces, so `keys` stays empty. GAT and its kin have
-//              an exptime.
+//   kGet       one key, in `key`: it may hold spaces, so `keys` stays empty. GAT and its variants
+//              have an exptime.
 //   kCas       SET, ADD or REPLACE with a cas number: memcached treats them alike. Where the
 //              value is too large they keep their own op, because such a SET drops the item.
 //   kStats     `arguments` is the key.
 //   kFlushAll  exptime where one was sent.
-//   kAnswer    binary_status is the error; 0 is to hang up without a word (a wrong magic).
-// exptime is unsigned on this wire, so it is never negative.
+//   kAnswer    binary_status is the error; 0 closes the connection without a reply (a wrong magic).
+// exptime is unsigned in this protocol, so it is never negative.
 //
 // REQUIRES: bytes is not empty.
 ParseResult ParseBinary(std::span<char> bytes, const Limits& limits, Request* out);
 
-// The whole reply but for the value, to `out`, which has room for kHeadBytesMax. Zero bytes: say
-// nothing (quiet requests). The reply to a read or a touch shows flags and cas, to a write or to
+// Writes the whole reply without its value to `out`, which has room for kHeadBytesMax. Zero bytes:
+// no reply (quiet requests). The reply to a read or a touch shows flags and cas, to a write or to
 // arithmetic the new cas. To kStats it is a packet of key and value; without both, the end.
 Head FormatBinary(const Request& request, const Response& response, char* out);
 

@@ -229,7 +229,7 @@ ReplyResult ParseValue(std::string_view all, std::string_view rest, size_t line_
   return good ? TakeValue(all, line_bytes, bytes, out) : kNotAReply;
 }
 
-// The flags that a meta reply brings back; those that nobody here reads are passed over.
+// The flags of a meta reply; those that have no field in Reply are skipped.
 bool ReadMetaFlags(std::string_view rest, Reply* out) {
   while (!rest.empty()) {
     const std::string_view flag = Word(&rest);

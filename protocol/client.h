@@ -1,12 +1,12 @@
-// The client's side of the wire: frames for requests, and replies taken apart as they arrive; text,
-// meta and binary. It knows no sockets and remembers nothing: which reply belongs to which request
-// is the caller's business.
+// The client's side of the text, meta and binary protocols: it frames requests and parses replies.
+// It uses no sockets and has no state: the caller knows which reply belongs to which request.
 //
-// Promises:  a framed request is one that the server's parsers (text.h, meta.h, binary.h) accept.
-//            Replies are the same however the bytes are split; "not yet" and "no reply of this
-//            wire" are different answers. Nothing outside the bytes given is read.
-// Requires:  key and value are written by the caller into the holes of a frame, so that they can be
-//            made in place. The views in a Reply point into the parsed bytes.
+// Promises:  the server's parsers (text.h, meta.h, binary.h) accept every framed request. Replies
+//            are the same however the bytes are split; "incomplete" and "not a reply of this
+//            protocol" are different results. Nothing outside the bytes given is read.
+// Requires:  the caller writes key and value into the gaps of a frame, so that they can be
+// generated
+//            in place. The views in a Reply point into the parsed bytes.
 // Costs:     no allocation. One pass over a reply's line; values are skipped, not read.
 //
 // Replies of a get: text sends any number of kValue and then kEnd. Meta and binary answer a single
@@ -72,8 +72,8 @@ enum class ReplyKind : uint8_t {
   kStat,
   kVersion,
   kError,        // the server does not know the command
-  kClientError,  // the server says that the request is at fault
-  kServerError,  // … or that it is itself
+  kClientError,  // the request is at fault
+  kServerError,  // the server is at fault
 };
 
 struct Reply {
@@ -89,8 +89,8 @@ struct Reply {
 
 enum class ReplyStatus : uint8_t {
   kOk,        // *out holds one reply: drop `consumed` bytes
-  kNeedMore,  // good so far: call again when there are `needed` bytes or more
-  kBroken,    // no reply of this wire: nothing behind it can be trusted
+  kNeedMore,  // incomplete: call again when there are `needed` bytes or more
+  kBroken,    // not a reply of this protocol: what follows cannot be parsed either
 };
 
 struct [[nodiscard]] ReplyResult {
@@ -99,7 +99,7 @@ struct [[nodiscard]] ReplyResult {
   size_t needed = 0;
 };
 
-// Longer lines, and longer values than this, are taken for garbage.
+// Longer lines and longer values are kBroken.
 inline constexpr size_t kReplyLineBytesMax = 4096;
 inline constexpr uint64_t kReplyValueBytesMax = uint64_t{1} << 30;
 

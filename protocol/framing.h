@@ -1,5 +1,5 @@
-// What the text parsers have in common: how a request ends, in a reply that is known already or in
-// a value, and the lines that more than one command is answered with.
+// What the text parsers have in common: requests with a known reply, values, and the lines that are
+// the reply to more than one command.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,15 @@ inline constexpr std::string_view kNoMemoryStoringLine =
 inline ParseResult Done(uint64_t consumed) { return {ParseStatus::kOk, consumed, 0}; }
 inline ParseResult NeedMore(uint64_t needed) { return {ParseStatus::kNeedMore, 0, needed}; }
 
-// The request becomes one that is answered with `reply`, in silence where it is quiet.
+// Makes *out a request that is answered with `reply`, unless it is quiet.
 inline ParseResult Answer(std::string_view reply, uint64_t consumed, Request* out) {
   out->op = Op::kAnswer;
   out->reply = reply;
   return Done(consumed);
 }
 
-// The value of a write, behind its line. One that no item could hold is not waited for; one that
-// does not end in CRLF is dropped with the two bytes that stand there instead.
+// The value of a write, which follows its line. A value larger than any item is not waited for. A
+// value without CRLF at its end is dropped, with the two bytes in place of the CRLF.
 inline ParseResult TakeValue(std::span<char> bytes, size_t line_bytes, uint64_t value_bytes,
                              const Limits& limits, Request* out) {
   const uint64_t all = line_bytes + value_bytes + 2;
@@ -42,7 +42,7 @@ inline ParseResult TakeValue(std::span<char> bytes, size_t line_bytes, uint64_t 
   if (out->too_large) return Done(all);
   if (bytes.size() < all) return NeedMore(all);
   if (std::memcmp(bytes.data() + all - 2, "\r\n", 2) != 0) {
-    // memcached hears `noreply` here, but not q.
+    // memcached respects `noreply` here, but not q.
     out->quiet = out->quiet && out->wire == Wire::kText;
     return Answer(kBadData, all, out);
   }

@@ -32,7 +32,7 @@ constexpr uint64_t Letters(std::string_view letters) {
 
 // ---- requests -----------------------------------------------------------------------------------
 
-// What the flags say that does not go straight into the request.
+// What the flags say and is not stored in the request at once.
 struct Flags {
   bool quiet = false;
   bool with_cas = false;
@@ -44,12 +44,12 @@ struct Flags {
   char key[kKeyBytesMax];  // decoded, until the request is known to be complete
 };
 
-// Reads one flag. False: it is none. *error becomes what is wrong with its argument.
+// Reads one flag. False: there is no such flag. Sets *error if its argument is wrong.
 bool ReadFlag(std::string_view token, std::string_view key, Flags* flags, Request* out,
               std::optional<std::string_view>* error) {
   const std::string_view argument = token.substr(1);
-  const auto check = [error](bool good, std::string_view complaint) {
-    if (!good) *error = complaint;
+  const auto check = [error](bool good, std::string_view line) {
+    if (!good) *error = line;
   };
   switch (token[0]) {
     case 'c':
@@ -101,7 +101,7 @@ bool ReadFlag(std::string_view token, std::string_view key, Flags* flags, Reques
     case 'F': {
       const auto number = ParseU32(argument);
       out->flags = number.value_or(0);
-      // memcached has no words of its own for this one.
+      // memcached has no error line of its own for this flag.
       check(number.has_value(), error->value_or(kBadLine));
       return true;
     }
@@ -133,15 +133,14 @@ bool ReadFlag(std::string_view token, std::string_view key, Flags* flags, Reques
   }
 }
 
-// The error to answer with: of several bad arguments the last, before them flags that are unknown
-// or come twice.
+// The error to reply with: an unknown or repeated flag, or else the last bad argument.
 std::optional<std::string_view> ReadFlags(std::string_view rest, std::string_view key, Flags* flags,
                                           Request* out) {
   std::optional<std::string_view> error;
   uint64_t seen = 0;
   for (std::string_view token = NextToken(&rest); !token.empty(); token = NextToken(&rest)) {
     const auto letter = static_cast<unsigned char>(token[0]);
-    if (letter >= 127) return kDuplicateFlag;  // that is what memcached says
+    if (letter >= 127) return kDuplicateFlag;  // as in memcached
     if (letter < 64) return kInvalidFlag;
     if ((seen & Letter(letter)) != 0) return kDuplicateFlag;
     seen |= Letter(letter);
@@ -155,7 +154,7 @@ bool TooManyFlags(std::string_view rest) {
   return Tokens<kFlagsMax + 1>(rest).count() > kFlagsMax;
 }
 
-// The parts of a line, and all there is.
+// The parts of a line, and all bytes that have arrived.
 struct MetaLine {
   std::span<char> bytes;
   size_t line_bytes;
@@ -201,7 +200,7 @@ ParseResult ParseSet(MetaLine line, const Limits& limits, Request* out) {
     return Answer(kBadLine, line.line_bytes, out);
   }
   const auto value_bytes = static_cast<uint64_t>(*length);
-  // From here on the value is thrown away with a bad line.
+  // From here on the value is discarded together with a bad line.
   const uint64_t line_and_value = line.line_bytes + value_bytes + 2;
   Flags flags;
   if (const auto error = ReadFlags(line.rest, line.key, &flags, out)) {
@@ -223,7 +222,7 @@ ParseResult ParseSet(MetaLine line, const Limits& limits, Request* out) {
   return result;
 }
 
-// memcached's me knows one flag, b, and that only in the first place; everything else is ignored.
+// As in memcached, me has one flag, b, which must be the first. Others are ignored.
 ParseResult ParseDebug(MetaLine line, Request* out) {
   Flags flags;
   if (NextToken(&line.rest) == "b") {
@@ -285,7 +284,7 @@ void AddKey(std::string_view key, bool base64, ReplyWriter* reply) {
   }
 }
 
-// Those flags of the request that are among `shown`, with what there is to say about them.
+// Those flags of the request that are among `shown`, with their values.
 void AddFlags(const Request& request, const Response& response, uint64_t shown, bool base64,
               ReplyWriter* reply) {
   int64_t ttl = response.created ? -1 : response.ttl_before.value_or(response.ttl);
@@ -374,7 +373,7 @@ Head FormatNumber(const Request& request, const Response& response, char* out) {
   return {reply.bytes(), false};
 }
 
-// Statuses that have a line and not a code.
+// The line of a status that has one instead of a code.
 std::string_view ErrorLine(const Request& request, const Response& response) {
   switch (response.status) {
     case Status::kTooLarge:
@@ -403,7 +402,7 @@ std::string_view CodeOf(Status status) {
   }
 }
 
-// ms, md, and ma where it fails. Only success is kept quiet about.
+// ms, md, and ma if it fails. Only success can be quiet.
 Head FormatChange(const Request& request, Response response, char* out) {
   const bool ok = response.status == Status::kOk;
   if (ok && request.quiet) return {};

@@ -3,10 +3,10 @@
 // The reply repeats flags in the order in which they were sent, so the formatter walks through the
 // flags of the request (Request::meta_flags) a second time; there is no table of flags in between.
 //
-// Promises:  the flags, errors and silences of memcached 1.6.18. Errors are never quiet.
-// Departs:   an opaque that is too long is refused before anything is done; memcached finds out
-//            when mg and ma have had their effect. Where mg or ma create an item, have both N and
-//            T, and a t between the two, it shows the final time.
+// Promises:  the flags, errors and quiet replies of memcached 1.6.18. Errors are never quiet.
+// Departs:   an opaque that is too long is refused before anything is done; memcached refuses it
+//            after mg and ma have had their effect. If mg or ma create an item and have N, t and T
+//            in this order, t shows the final time.
 #pragma once
 
 #include <span>
@@ -22,7 +22,8 @@ namespace protocol {
 ParseResult ParseMeta(std::span<char> bytes, size_t line_length, size_t line_bytes,
                       const Limits& limits, Request* out);
 
-// The whole head of a reply, to `out`, which has room for kHeadBytesMax. Zero bytes: say nothing.
+// Writes the whole head of a reply to `out`, which has room for kHeadBytesMax. Zero bytes: no
+// reply.
 Head FormatMeta(const Request& request, const Response& response, char* out);
 
 }  // namespace protocol

@@ -1,7 +1,7 @@
-// Numbers as memcached reads them, which is how strtol and strtoull do: white space and a sign in
-// front, anything behind as long as white space comes first. What does not fit into 64 bits is no
-// number; what fits there but not into 32 bits loses its upper half, so that a flag of 4294967297
-// is 1 and a length of 4294967295 is negative.
+// Numbers as memcached reads them with strtol and strtoull: white space and a sign may come first,
+// and anything may follow after white space. A number that does not fit 64 bits is refused. One
+// that does not fit 32 bits loses its upper half, so that a flag of 4294967297 is 1 and a length of
+// 4294967295 is negative.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,7 @@ namespace protocol {
 
 inline constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
 
-// A number that is more than digits, or none: sign, white space, garbage. `bits` is its value
-// modulo 2^64.
+// A number with sign or white space. `bits` is its value modulo 2^64.
 struct LooseNumber {
   uint64_t bits = 0;
   bool negative = false;
@@ -34,7 +33,7 @@ inline std::optional<LooseNumber> ParseLoose(std::string_view token) {
   return number;
 }
 
-// Digits and nothing else: what nearly all numbers are.
+// Only digits, as in nearly all requests.
 inline std::optional<uint64_t> ParseDigits(std::string_view token) {
   uint64_t value = 0;
   const char* const end = token.data() + token.size();
@@ -46,7 +45,8 @@ inline std::optional<uint64_t> ParseDigits(std::string_view token) {
 inline std::optional<uint64_t> ParseU64(std::string_view token) {
   if (const auto digits = ParseDigits(token)) return digits;
   const auto number = ParseLoose(token);
-  // A minus is refused only where the result, read as signed, is negative: -1 is, -(2^64-1) is not.
+  // As in memcached, a minus is refused only if the result, read as a signed number, is negative:
+  // -1 is refused, -(2^64-1) is not.
   if (!number || (static_cast<int64_t>(number->bits) < 0 && token.find('-') != token.npos)) {
     return std::nullopt;
   }
@@ -63,7 +63,7 @@ inline std::optional<int32_t> ParseI32(std::string_view token) {
   const auto digits = ParseDigits(token);
   const auto number = digits ? LooseNumber{*digits, false} : ParseLoose(token);
   if (!number) return std::nullopt;
-  // Past the end of 64 signed bits, on either side, the sign is the wrong one.
+  // Beyond 63 bits the sign comes out wrong.
   const auto value = static_cast<int64_t>(number->bits);
   if (value != 0 && (value < 0) != number->negative) return std::nullopt;
   return static_cast<int32_t>(value);

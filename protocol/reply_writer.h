@@ -1,6 +1,6 @@
-// ReplyWriter puts the pieces of a reply behind one another.
+// ReplyWriter writes the pieces of a reply one after another.
 //
-// Requires:  room for all of them: what a head can hold is bounded by kHeadBytesMax.
+// Requires:  room for all of them: kHeadBytesMax for a head.
 #pragma once
 
 #include <charconv>
@@ -19,7 +19,7 @@ class ReplyWriter {
   void Number(Integer number) {
     at_ = std::to_chars(at_, at_ + kNumberBytesMax, number).ptr;
   }
-  // For what others write: Room, then Commit what was written.
+  // For pieces that other functions write: they write to Room(), then Commit how many bytes.
   char* Room() { return at_; }
   void Commit(size_t bytes) { at_ += bytes; }
 

@@ -1,11 +1,12 @@
-// A Request is one client command, whatever wire it came over, and a Response is what is to be said
-// about it: this room's front door. The parsers (text.h, meta.h, binary.h) turn bytes into
-// requests, the formatters turn responses into bytes. Neither reads a socket nor keeps an item.
+// A Request is one client command of any protocol, and a Response is its result. This is the header
+// to begin with in protocol/. The parsers (text.h, meta.h, binary.h; request_parser.h chooses among
+// them) turn bytes into requests, the formatters turn responses into bytes. Neither reads a socket
+// nor keeps an item.
 //
-// Promises:  every input gives the same requests however it is split into reads. "Not yet" and
-//            "wrong" are different answers. Nothing is read outside the bytes given, nothing is
-//            allocated. What cannot be obeyed becomes a request of op kAnswer, which holds the
-//            line to send: errors take the same road as replies.
+// Promises:  every input gives the same requests however it is split into reads. "Incomplete" and
+//            "wrong" are different results. Nothing is read outside the bytes given, nothing is
+//            allocated. A command that is wrong or has no effect becomes a request of op kAnswer,
+//            which holds the line to send, so that errors are sent in order like other replies.
 // Requires:  the views in a request point into the parsed bytes, and live as long as those do.
 #pragma once
 
@@ -22,7 +23,7 @@ inline constexpr size_t kOpaqueBytesMax = 32;  // with the letter O
 enum class Wire : uint8_t { kText, kMeta, kBinary };
 
 enum class Op : uint8_t {
-  kGet,    // get gets gat gats, mg, GET and its kin; one or more keys
+  kGet,    // get gets gat gats, mg, GET and its variants; one or more keys
   kTouch,  // touch, TOUCH
   kSet,
   kAdd,
@@ -47,11 +48,11 @@ struct Request {
   Op op = Op::kAnswer;
   Wire wire = Wire::kText;
   bool quiet = false;      // noreply, meta q, the Q opcodes
-  bool close = false;      // hang up once the reply is sent
+  bool close = false;      // close the connection once the reply is sent
   bool too_large = false;  // the value is longer than any item: it is skipped, not in `value`
   // get: the line goes on, and so does the list of keys: ParseMoreKeys has the next request.
   bool more_keys = false;
-  // The rest of the line is to be skipped with ParseMoreKeys.
+  // The rest of the line must be skipped with ParseMoreKeys.
   bool skip_line = false;
 
   std::string_view key = {};    // the first, decoded
@@ -86,7 +87,7 @@ struct Request {
   bool invalidate = false;                      // I
   std::optional<int64_t> vivify_exptime = {};   // N of mg
   std::optional<int64_t> recache_exptime = {};  // R of mg
-  bool recache_first = false;                   // it stands before T, and is judged before
+  bool recache_first = false;                   // R comes before T and is applied before it
   bool wants_value = false;                     // v
 
   // binary
@@ -121,7 +122,7 @@ enum class Status : uint8_t {
   kNotAllowed,  // switched off by an option
 };
 
-// What there is to say. Fields that an op does not show are not read.
+// The result of a request. Fields that its reply does not show are not read.
 struct Response {
   Status status = Status::kOk;
   bool fetched = false;
@@ -131,7 +132,7 @@ struct Response {
   uint32_t flags = 0;
   bool created = false;  // mg, ma: by N
   int64_t ttl = -1;      // seconds left, -1: for ever
-  // mg, ma: before T changed it, for a t that is sent in front of the T.
+  // mg, ma: before T changed it, for a t that comes before the T.
   std::optional<int64_t> ttl_before = {};
   uint32_t idle = 0;  // seconds since the last access
   uint64_t cas = 0;
@@ -140,34 +141,34 @@ struct Response {
   std::string_view value = {};
   // kVersion: the version. kNotAllowed: the whole line, with its end.
   std::string_view text = {};
-  // mg, me: the item was stored under a base64 key. Where that is not known, the request decides.
+  // mg, me: the item was stored under a base64 key. Unknown: as the request says.
   std::optional<bool> base64_key = {};
   uint64_t item_bytes = 0;  // me
 };
 
 enum class ParseStatus : uint8_t {
   kOk,        // *out holds one request (kAnswer where it was bad): drop `consumed` bytes
-  kNeedMore,  // good so far: call again when there are `needed` bytes or more
+  kNeedMore,  // incomplete: call again when there are `needed` bytes or more
 };
 
 struct [[nodiscard]] ParseResult {
   ParseStatus status = ParseStatus::kNeedMore;
-  // May be more than there are: the rest of a refused value, to be thrown away as it arrives.
+  // May be more than have arrived: then the rest of a refused value must be discarded.
   uint64_t consumed = 0;
   uint64_t needed = 0;
 };
 
 struct Limits {
   uint64_t value_bytes_max = 1 << 20;  // -I: no item with a longer value can fit
-  // memcached's. The lines of get, gets, gat and gats may be of any length, and are taken in pieces
-  // of this size.
+  // As in memcached. Lines of get, gets, gat and gats may be longer, and are parsed in pieces of
+  // this size.
   size_t line_bytes_max = 2048;
 };
 
 // What is known of a get line whose end was not parsed yet.
 struct KeyList {
   bool open = false;
-  bool skip = false;  // the rest of the line is not looked at
+  bool skip = false;  // the rest of the line is ignored
   bool with_cas = false;
   std::optional<int64_t> exptime = {};
 
@@ -178,13 +179,13 @@ struct KeyList {
   }
 };
 
-// The beginning of a reply. Then comes the value where `with_value` says so, and behind a value a
-// CRLF, except on the binary wire.
+// The beginning of a reply. With `with_value` the value follows, and after it a CRLF, except in the
+// binary protocol.
 struct Head {
   size_t bytes = 0;
   bool with_value = false;
 };
-// No head is longer.
+// The longest head.
 inline constexpr size_t kHeadBytesMax = 1024;
 
 }  // namespace protocol

@@ -1,4 +1,4 @@
-// Statistics as the client's wire wants them: STAT lines in text, one packet each in binary.
+// Statistics in a client's protocol: STAT lines in text, one packet each in binary.
 //
 //   (AppendStat)* AppendStatsEnd
 #pragma once

@@ -39,10 +39,10 @@ bool MayBeLong(std::string_view begin) {
                                          begin.starts_with("gat ") || begin.starts_with("gats "));
 }
 
-// memcached's lines are C strings: nothing behind a NUL is seen.
+// memcached's lines are C strings, which end at a NUL.
 std::string_view UpToNul(std::string_view text) { return text.substr(0, text.find('\0')); }
 
-// A line without its newline, as it is looked at.
+// The part of a line without newline that is parsed.
 std::string_view TextOf(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   return UpToNul(line);
@@ -88,6 +88,25 @@ ParseResult ParseGet(std::string_view name, std::string_view rest, size_t line_b
   out->op = Op::kGet;
   out->with_cas = name.back() == 's';
   return TakeKeys(key, rest, line_bytes, out);
+}
+
+// The keys of a later piece of a long get, in the middle of the line: up to the last space, behind
+// which a key may go on.
+ParseResult TakeSomeKeys(std::string_view piece, Request* out) {
+  const size_t end = piece.rfind(' ');
+  if (end == piece.npos) {
+    out->skip_line = true;
+    return Answer(kBadLine, piece.size(), out);
+  }
+  std::string_view rest = UpToNul(piece.substr(0, end));
+  const size_t consumed = std::max<size_t>(end, 1);
+  const bool cut = rest.size() < end;  // by a NUL: the rest of the line is not seen
+  const std::string_view key = NextToken(&rest);
+  const ParseResult result = TakeKeys(key, rest, consumed, out);
+  out->more_keys = out->op == Op::kGet && !cut;
+  out->skip_line = !out->more_keys;
+  if (out->more_keys && key.empty()) return Answer({}, consumed, out);
+  return result;
 }
 
 // The beginning of a get line that is longer than a piece: up to the last space, behind which a key
@@ -165,7 +184,7 @@ ParseResult ParseChange(std::string_view name, std::string_view rest, size_t lin
   return Done(line_bytes);
 }
 
-// The 0 that may follow the key was once a time to hold the key back.
+// A 0 may follow the key: in old versions it was a time during which adds were refused.
 ParseResult ParseDelete(std::string_view rest, size_t line_bytes, Request* out) {
   const Tokens<4> tokens(rest);
   if (tokens.count() < 1 || tokens.count() > 3) return Answer(kError, line_bytes, out);
@@ -212,8 +231,8 @@ ParseResult ParseShutdown(const AllTokens& tokens, size_t line_bytes, Request* o
   return Done(line_bytes);
 }
 
-// A browser that was lured here must not get its request body read as commands. Names with these
-// first letters never get as far as that check in memcached.
+// The body of an HTTP request must not be read as commands: a web page could make a browser send
+// one. In memcached, names with these first letters do not reach that check.
 ParseResult ParseUnknown(const AllTokens& tokens, size_t line_bytes, Request* out) {
   constexpr std::string_view kUnchecked = "acdgist";
   if (kUnchecked.find(tokens[0][0]) == kUnchecked.npos && tokens.last().starts_with("HTTP/")) {
@@ -362,23 +381,13 @@ ParseResult ParseMoreKeys(std::span<char> bytes, const Limits& limits, const Key
   const bool ends = newline != piece.npos;
   out->skip_line = list.skip && !ends;
   if (list.skip) return Answer({}, ends ? newline + 1 : piece.size(), out);
-  if (!ends && piece.size() < limits.line_bytes_max) return NeedMore(bytes.size() + 1);
-  // Behind the last space a key may go on.
-  const size_t end = ends ? newline : piece.rfind(' ');
-  if (end == piece.npos) {
-    out->skip_line = true;
-    return Answer(kBadLine, piece.size(), out);
+  if (ends) {
+    std::string_view rest = TextOf(piece.substr(0, newline));
+    const std::string_view key = NextToken(&rest);
+    return TakeKeys(key, rest, newline + 1, out);
   }
-  std::string_view rest = ends ? TextOf(piece.substr(0, end)) : UpToNul(piece.substr(0, end));
-  const bool cut = !ends && rest.size() < end;
-  const size_t consumed = ends ? newline + 1 : std::max<size_t>(end, 1);
-  const std::string_view key = NextToken(&rest);
-  out->more_keys = !ends && !cut;
-  const ParseResult result = TakeKeys(key, rest, consumed, out);
-  if (out->op != Op::kGet) out->more_keys = false;
-  out->skip_line = !ends && !out->more_keys;
-  if (key.empty() && out->more_keys) return Answer({}, consumed, out);
-  return result;
+  if (piece.size() < limits.line_bytes_max) return NeedMore(bytes.size() + 1);
+  return TakeSomeKeys(piece, out);
 }
 
 Head FormatText(const Request& request, const Response& response, char* out) {

@@ -1,9 +1,9 @@
-// Commands that turn the screws of memcached's insides: slabs, lru, lru_crawler, cache_memlimit,
-// watch. There are no such insides here, so the arguments are checked as memcached 1.6.18 checks
-// them and the command is answered without effect.
+// Commands that tune memcached internals: slabs, lru, lru_crawler, cache_memlimit, watch. These
+// internals do not exist here, so the arguments are checked as memcached 1.6.18 checks them, and
+// the command is answered without effect.
 //
-// Departs:   cache_memlimit is refused whatever the number, since the memory limit is planned at
-//            the start; watch and dumps of keys are answered as where they are switched off;
+// Departs:   cache_memlimit is always refused, because the memory limit is planned at the start;
+//            watch and dumps of keys are answered as if options had switched them off;
 //            `lru_crawler enable` is always OK; no slab ever has a page to spare for another.
 #pragma once
 
@@ -15,14 +15,14 @@
 
 namespace protocol {
 
-// memcached looks at no more words than these.
+// memcached reads no more words of a line than these.
 using AllTokens = Tokens<23>;
 
-// The reply to a command of this kind; nothing where it is another. Sets *quiet where `noreply` is
-// obeyed.
-// Those who ask for a dump read until its END, so this refusal is followed by hanging up.
+// Clients that ask for a dump read until its END, so the connection is closed after this error.
 inline constexpr std::string_view kNoDumpLine = "ERROR metadump not allowed\r\n";
 
+// The reply to a command of this kind; nothing for any other command. Sets *quiet if the command
+// takes `noreply` and has it.
 std::optional<std::string_view> AnswerTuning(const AllTokens& tokens, bool* quiet);
 
 }  // namespace protocol

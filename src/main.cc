@@ -1,5 +1,5 @@
 // kbfcached: a cache server that speaks memcached's protocols and keeps most of its data
-// approximately. See docs/ARCHITECTURE.md for a request's way through it.
+// approximately. docs/ARCHITECTURE.md follows a request through it.
 #include <cstdio>
 #include <exception>
 #include <string>

@@ -41,8 +41,8 @@ std::unique_ptr<kbf::Store> MakeStore(const Options& options) {
   return std::move(outcome.store);
 }
 
-// What was planned, for people.
-void SayWhatWasPlanned(const kbf::Store& store, const ListenSockets& sockets) {
+// Where the server listens and what it has planned.
+void LogStartupSummary(const kbf::Store& store, const ListenSockets& sockets) {
   const kbf::Plan& plan = store.plan();
   std::string where;
   for (const std::string& name : sockets.names()) where += (where.empty() ? "" : ", ") + name;
@@ -61,7 +61,7 @@ void OnStop(evutil_socket_t signal, short, void* base) noexcept {
   event_base_loopbreak(static_cast<event_base*>(base));
 }
 
-// There is no file to read again and no log file to reopen; the signal must not end the server.
+// SIGHUP must not end the server. There is no file to read again and no log file to reopen.
 void OnHangUp(evutil_socket_t, short, void*) noexcept {
   Log(kLogAlways, "SIGHUP: the log goes to standard error, nothing to reopen");
 }
@@ -90,8 +90,8 @@ void Prepare(const Options& options) {
   if (!options.pid_file.empty()) try {
       WritePidFile(options.pid_file);
     } catch (const StartupError& error) {
-      // Nobody could find a daemon without its file. In the foreground it is not worth refusing
-      // to serve, as in memcached.
+      // A daemon needs the file to be found. In the foreground the server serves without it, as
+      // memcached does.
       if (options.daemonize) throw;
       Log(kLogAlways, "%s", error.what());
     }
@@ -139,9 +139,9 @@ void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sock
   {
     const Maintenance maintenance(*state.store, state.clock);
     const Listener listener(state, PointersTo(workers), base.get());
-    // A daemon that starts well says nothing to its caller, as memcached.
+    // A daemon that starts well prints nothing on its caller's terminal, as in memcached.
     if (!state.options.daemonize || state.options.verbosity > 0) {
-      SayWhatWasPlanned(*state.store, sockets);
+      LogStartupSummary(*state.store, sockets);
     }
     NotifyServiceManager("READY=1");
     ReportReady(state.options.verbosity > 0);
@@ -156,7 +156,8 @@ void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sock
 }  // namespace
 
 int RunServer(const Options& options) {
-  // Until somebody listens to them: a server that can be connected to can be stopped in order.
+  // Blocked until the event loop handles them, so that a server that accepts connections always
+  // stops in order.
   SetStopSignals(SIG_BLOCK);
   SetLogVerbosity(static_cast<uint32_t>(options.verbosity));
   signal(SIGPIPE, SIG_IGN);

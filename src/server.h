@@ -1,7 +1,7 @@
 // Server puts the parts together: sockets, store, workers, background work and signals.
 //
-// Promises:  Run returns after SIGTERM, SIGINT, SIGUSR1 or `shutdown`: it stops accepting, answers
-//            what it has received, hangs up, all within 5 seconds, and returns 0. SIGHUP and
+// Promises:  RunServer returns 0 after SIGTERM, SIGINT, SIGUSR1 or `shutdown`: it stops accepting,
+//            answers what it has received and closes all connections, within 5 seconds. SIGHUP and
 //            SIGPIPE do not end it.
 // Requires:  one per process; the main thread.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace server {
 
-// Throws StartupError. `warnings` of the options are the caller's to print.
+// Throws StartupError. The caller has printed the warnings of the options.
 int RunServer(const Options& options);
 
 }  // namespace server

@@ -69,7 +69,7 @@ std::string HelpLine(const CLI::Option& option) {
 std::string HelpText(const CLI::App& app) {
   std::string text = "kbfcached " + std::string(VersionString()) + "\n" + app.get_description();
   for (const std::string& group : app.get_groups()) {
-    if (group.empty()) continue;  // accepted or refused, but nothing to advertise
+    if (group.empty()) continue;  // options without effect are not in the help
     text += "\n" + group + ":\n";
     const auto in_group = [&](const CLI::Option* option) { return option->get_group() == group; };
     for (const CLI::Option* option : app.get_options(in_group)) text += HelpLine(*option);
@@ -191,6 +191,17 @@ class Parser {
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
+  // A flag that is accepted without effect, and named in the warning about such options.
+  void InertFlag(const char* names, const char* help, bool* target) {
+    app_.add_flag_function(
+            names,
+            [this, name = NameOf(names), target](int64_t count) {
+              *target = count > 0;
+              if (*target) remarks_.inert.push_back(name);
+            },
+            help)
+        ->group(group_);
+  }
   void Refuse(const char* names, bool has_value, const char* why) {
     const auto refuse = [text = NameOf(names) + ": " + why] { throw StartupError(text); };
     if (has_value) {
@@ -298,8 +309,8 @@ void Parser::AddMemory() {
         });
   Flag("-C,--disable-cas", "disable use of CAS; saves 8 bytes per item", &store.keep_cas, false);
   Flag("-k,--lock-memory", "lock down all paged memory", &options_.lock_memory);
-  Flag("-L,--enable-largepages", "ask for large memory pages (the filters always do)",
-       &options_.large_pages);
+  InertFlag("-L,--enable-largepages", "ask for large memory pages (the filters always do)",
+            &options_.large_pages);
 }
 
 void Parser::AddLimits() {
@@ -361,8 +372,10 @@ void Parser::AddCommands() {
   Group("Commands");
   Flag("-A,--enable-shutdown", "enable ascii \"shutdown\" command", &options_.enable_shutdown);
   Flag("-F,--disable-flush-all", "disable flush_all command", &options_.disable_flush);
-  Flag("-X,--disable-dumping", "disable stats cachedump", &options_.disable_dumping);
-  Flag("-W,--disable-watch", "disable watch commands (there are none)", &options_.disable_watch);
+  InertFlag("-X,--disable-dumping", "disable dumps of keys (there are none)",
+            &options_.disable_dumping);
+  InertFlag("-W,--disable-watch", "disable watch commands (there are none)",
+            &options_.disable_watch);
   Value("-D", "<char>",
         "delimiter of key prefixes for \"stats detail\"\n"
         "(default: \":\"); turns these statistics on",
@@ -469,7 +482,7 @@ void Parser::Apply(std::vector<std::string> words) {
     if (word.starts_with('-') && word != "-" && word != "--") {
       throw StartupError("unknown option " + Quoted(word) + ": see kbfcached -h");
     }
-    // memcached does not look at such words at all.
+    // memcached ignores such words.
     remarks_.warnings.push_back(Quoted(word) + " is not an option and is ignored");
   }
 }

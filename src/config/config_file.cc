@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
 
-// The words of a line without its comment; `error` where the line makes no sense.
+// The words of a line without its comment. *error says what is wrong with a line.
 std::vector<std::string> WordsOf(std::string_view line, const char** error) {
   std::vector<std::string> words;
   std::string word;
@@ -92,7 +92,7 @@ std::string ReadConfigFile(const std::string& path) {
   const auto fail = [&](const char* reason) {
     throw StartupError("--config: cannot read " + path + ": " + reason);
   };
-  // Not blocking, so that a FIFO is refused below instead of waited for.
+  // O_NONBLOCK, so that opening a FIFO does not wait for a writer; it is refused below.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail(std::strerror(errno));
   struct stat status {};
@@ -103,7 +103,7 @@ std::string ReadConfigFile(const std::string& path) {
   } else if (!S_ISREG(status.st_mode)) {
     reason = "it is not a file";
   } else {
-    // One byte more than allowed tells that the file is too large, whatever its size was before.
+    // One byte more than allowed shows that the file is too large, even if it grows meanwhile.
     bytes.resize(kConfigFileBytesMax + 1);
     size_t used = 0;
     ssize_t got = 1;

@@ -2,8 +2,8 @@
 // command line, '#' comments.
 //
 // Promises:  each line of options as words, with its number. Lines that start with -d or -h are
-//            left out, as Debian's scripts do: who starts the server decides about the
-//            background. So are lines that start with a word, such as "logfile /var/log/x".
+//            left out, as Debian's scripts do: -d is decided by the script that starts the
+//            server. So are lines that start with a word, such as "logfile /var/log/x".
 //            Quotes and '\' work as in a shell: they keep spaces and '#'. Whatever the bytes are,
 //            the answer is lines or a StartupError that names file and line.
 // Costs:     the file is read at once; larger files and lines than these limits are refused.

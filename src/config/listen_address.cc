@@ -9,7 +9,7 @@ namespace server {
 
 ListenAddress ParseAddress(std::string_view text, uint16_t default_port) {
   const std::string shown = Quoted(text);
-  // There is no TLS, so this wish is always fulfilled.
+  // There is no TLS, so this prefix changes nothing.
   if (text.starts_with("notls:")) text.remove_prefix(6);
   std::string_view host = text;
   std::string_view port;
@@ -33,7 +33,7 @@ ListenAddress ParseAddress(std::string_view text, uint16_t default_port) {
   return {std::string(host), static_cast<uint16_t>(number)};
 }
 
-// Blanks around the parts are kind to "a, b".
+// Spaces around the parts are allowed, as in "a, b".
 std::vector<std::string> AddressesIn(std::string_view list) {
   std::vector<std::string> parts;
   while (!list.empty()) {

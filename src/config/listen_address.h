@@ -14,7 +14,7 @@ struct ListenAddress {
   bool operator==(const ListenAddress&) const = default;
 };
 
-// The parts of a list, split where memcached splits it; never none. Throws StartupError.
+// The parts of a list, split where memcached splits it; at least one. Throws StartupError.
 std::vector<std::string> AddressesIn(std::string_view list);
 
 // "host", "host:port", "::1", "[::1]:port", each also after "notls:". Throws StartupError.

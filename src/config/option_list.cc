@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <variant>
 
 #include "src/config/option_value.h"
@@ -36,7 +37,7 @@ std::vector<Suboption> SuboptionsOf(Options* options) {
   InertSettings& inert = options->inert;
   return {
       {"maxconns_fast", &options->maxconns_fast, false},
-      {"track_sizes", &options->track_sizes, false},
+      {"track_sizes", &options->track_sizes},
       {"idle_timeout", Whole{&options->idle_timeout_s, 0, kSecondsMax}, false},
       {"drop_privileges", &inert.drop_privileges},
       {"hashpower", Whole{&inert.hashpower, 12, 32}},
@@ -101,8 +102,8 @@ void CheckHashAlgorithm(std::string_view name, OptionRemarks* remarks) {
                               std::string(name));
 }
 
-// The defaults of memcached 1.4.
-void GoBack(Options* options) {
+// no_modern: the defaults of memcached 1.4.
+void ApplyLegacyDefaults(Options* options) {
   options->maxconns_fast = false;
   options->inert.slab_reassign = false;
   options->inert.slab_automove = 0;
@@ -110,7 +111,7 @@ void GoBack(Options* options) {
   options->inert.lru_maintainer = false;
 }
 
-// Those whose value is not a plain number. False where `name` is none of them.
+// Options whose value is not a plain number. False: `name` is not one of them.
 bool ApplySpecial(std::string_view name, std::string_view value, Options* options,
                   OptionRemarks* remarks) {
   if (name == "read_buf_mem_limit") {
@@ -127,41 +128,63 @@ bool ApplySpecial(std::string_view name, std::string_view value, Options* option
   return true;
 }
 
-void ApplyOne(std::string_view element, Options* options, OptionRemarks* remarks) {
-  const size_t equals = element.find('=');
-  const bool has_value = equals != element.npos;
-  const std::string_view name = element.substr(0, equals);
-  const std::string_view value = has_value ? element.substr(equals + 1) : "";
-  const std::string shown = "-o " + std::string(name);
-  RefuseUnsupported(name);
-  if (ApplySpecial(name, value, options, remarks)) return;
+// "name=value", "name" or "no_name", in parts.
+struct Element {
+  std::string_view name;  // with "no_"
+  std::string_view base;  // without
+  bool negated;
+  std::optional<std::string_view> value;
+  std::string shown;  // for messages
+};
 
-  const bool negated = name.starts_with("no_");
-  const std::string_view base = negated ? name.substr(3) : name;
+Element ElementOf(std::string_view text) {
+  const size_t equals = text.find('=');
+  Element element;
+  element.name = element.base = text.substr(0, equals);
+  element.negated = element.name.starts_with("no_");
+  if (element.negated) element.base.remove_prefix(3);
+  if (equals != text.npos) element.value = text.substr(equals + 1);
+  element.shown = "-o " + std::string(element.name);
+  return element;
+}
+
+// slab_automove has a number and can be turned on and off as well.
+bool IsSwitch(const Suboption& option) {
+  return std::holds_alternative<bool*>(option.value) || option.name == "slab_automove";
+}
+
+void Set(const Suboption& option, const Element& element, OptionRemarks* remarks) {
+  const std::string_view value = element.value.value_or("");
+  if (const auto* flag = std::get_if<bool*>(&option.value)) {
+    // memcached takes "=0" for on, so the value is ignored, with a warning.
+    if (element.value)
+      remarks->warnings.push_back(element.shown + " takes no value; it is ignored");
+    **flag = !element.negated;
+  } else if (const auto* real = std::get_if<Real>(&option.value)) {
+    *real->target = ParseReal(element.shown, value, real->range);
+  } else {
+    const auto& whole = std::get<Whole>(option.value);
+    *whole.target =
+        IsSwitch(option) && !element.value
+            ? !element.negated
+            : static_cast<uint32_t>(ParseWhole(element.shown, value, whole.min, whole.max));
+  }
+}
+
+void ApplyOne(std::string_view text, Options* options, OptionRemarks* remarks) {
+  const Element element = ElementOf(text);
+  RefuseUnsupported(element.name);
+  if (ApplySpecial(element.name, element.value.value_or(""), options, remarks)) return;
   for (const Suboption& known : SuboptionsOf(options)) {
-    const auto* flag = std::get_if<bool*>(&known.value);
-    // slab_automove has a number and can be turned on and off as well.
-    const bool is_switch = flag != nullptr || known.name == "slab_automove";
-    if (known.name != base || (negated && !is_switch)) continue;
-    if (flag != nullptr) {
-      // memcached takes "=0" for on, so the value cannot be followed, but it can be mentioned.
-      if (has_value) remarks->warnings.push_back(shown + " takes no value; it is ignored");
-      **flag = !negated;
-    } else if (const auto* whole = std::get_if<Whole>(&known.value)) {
-      *whole->target =
-          is_switch && !has_value
-              ? !negated
-              : static_cast<uint32_t>(ParseWhole(shown, value, whole->min, whole->max));
-    } else {
-      const auto& real = std::get<Real>(known.value);
-      *real.target = ParseReal(shown, value, real.range);
-    }
-    if (base == "temporary_ttl") options->inert.temp_lru = true;
-    if (name == "no_modern") GoBack(options);
-    if (known.inert) remarks->inert.push_back(shown);
+    if (known.name != element.base || (element.negated && !IsSwitch(known))) continue;
+    Set(known, element, remarks);
+    if (element.base == "temporary_ttl") options->inert.temp_lru = true;
+    if (element.name == "no_modern") ApplyLegacyDefaults(options);
+    if (known.inert) remarks->inert.push_back(element.shown);
     return;
   }
-  throw StartupError("-o: unknown option " + Quoted(name) + ": kbfcached(1) lists what there is");
+  throw StartupError("-o: unknown option " + Quoted(element.name) +
+                     ": kbfcached(1) lists the options");
 }
 
 }  // namespace

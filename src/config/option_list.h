@@ -1,9 +1,9 @@
 // The comma-separated list of -o: memcached's extended options.
 //
-// Promises:  options that mean something here change `options`; those about memcached's slabs and
-//            lists are checked, kept in options->inert and named in remarks->inert; external
-//            storage, proxy and TLS are refused by name, unknown ones as unknown. Every on-off
-//            option has a "no_" form.
+// Promises:  options with an effect here change `options`; those about memcached's slabs and LRU
+//            lists are checked, kept in options->inert and named in remarks->inert; options of
+//            external storage, proxy and TLS are refused by name, and so are unknown ones. Every
+//            on-off option has a "no_" form.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace server {
 
-// What the reader of options has to tell besides the options.
+// What is reported besides the options.
 struct OptionRemarks {
   std::vector<std::string> inert;     // names of options without effect, in the order given
   std::vector<std::string> warnings;  // lines

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kQuotedBytesMax = 60;
 
-// Nothing where any of `text` is not the number, or the number does not fit.
+// False: not all of `text` is the number, or the number does not fit.
 template <class Number, class... Format>
 bool ReadAll(std::string_view text, Number* number, Format... format) {
   const char* end = text.data() + text.size();
@@ -58,7 +58,7 @@ int64_t ParseWhole(std::string_view option, std::string_view text, int64_t min, 
 
 double ParseReal(std::string_view option, std::string_view text, const RealRange& range) {
   double number = 0;
-  // Written so that NaN is refused as well.
+  // These comparisons also refuse NaN.
   const auto fits = [&] {
     return range.open ? number > range.min && number < range.max
                       : number >= range.min && number <= range.max;

@@ -17,9 +17,10 @@ namespace server {
 
 using protocol::WireChoice;
 
-// Settings of slabs, LRU lists and logs that do not exist here, for `stats settings`. Defaults
-// are memcached's, but for lru_crawler and lru_maintainer: where these say "yes", monitors ask
-// for figures of the lists. (hash_algorithm has no field: it is xxh3, whatever was asked for.)
+// Options of memcached that are accepted without effect, because its slabs, LRU lists and watchers
+// do not exist here; `stats settings` shows them. The defaults are memcached's, except lru_crawler
+// and lru_maintainer: if these were "yes", monitors would expect statistics of LRU lists.
+// (hash_algorithm has no field: it is always xxh3.)
 struct InertSettings {
   double growth_factor = 1.25;  // -f
   uint32_t chunk_size = 48;     // -n
@@ -103,9 +104,9 @@ struct Options {
   InertSettings inert;
 };
 
-// What the buffers of connections may take together where -o read_buf_mem_limit does not say: a
-// sixteenth of -m, and enough for some items of the usual size in any case. A request that is
-// growing has its old and its new buffer for a moment, so an item may have half of it.
+// What the buffers of all connections may take without -o read_buf_mem_limit: a sixteenth of -m,
+// but enough for some items of the usual size. A request that grows has its old and its new buffer
+// for a moment, so one item may take half of it.
 constexpr uint64_t DefaultBufferBytes(uint64_t memory_bytes) {
   constexpr uint64_t kLeast = uint64_t{16} << 20;
   return memory_bytes / 16 > kLeast ? memory_bytes / 16 : kLeast;

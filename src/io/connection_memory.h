@@ -1,13 +1,13 @@
 // ConnectionMemory counts what all connections together hold: unfinished requests, unsent replies,
-// and items that have left the store and live only because a reply is still being sent.
+// and items that were removed from the store but are still being sent.
 //
 // Promises:  requests larger than a read buffer reserve their whole size before more of them is
-//            read, and only while that fits the limit; those that do not fit wait. So requests
-//            never block each other half way. Replies and short unfinished requests are counted
-//            when a turn ends, and can exceed the limit until the next round of the Shedder, which
-//            closes the connections that hold most without progress.
-// Requires:  nothing; thread-safe. What was added is subtracted again by the same connection.
-// Costs:     one atomic addition when a connection begins or ends to hold something.
+//            read, and only if that fits the limit; otherwise they wait. So two requests can never
+//            wait for each other with half of their memory each. Replies and short unfinished
+//            requests are counted when a turn ends, and can exceed the limit until the next round
+//            of the Shedder, which closes the connections that hold most with least progress.
+// Requires:  thread-safe. Each connection subtracts what it has added.
+// Costs:     one atomic addition whenever a connection holds more or less than before.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ class ConnectionMemory {
   void Add(uint64_t bytes) { held_.fetch_add(bytes, std::memory_order_relaxed); }
   void Subtract(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
 
-  // Adds the bytes of a request that grows. False: they do not fit now, or others have waited
-  // longer; nothing was added. `waiting`: the caller is between BeginWait and EndWait.
+  // Adds the bytes of a large request. False: they do not fit now, or other requests wait already;
+  // nothing was added. `waiting`: the caller is between BeginWait and EndWait.
   [[nodiscard]] bool Reserve(uint64_t bytes, bool waiting) {
     Add(bytes);
     if (limit_ == 0) return true;
@@ -45,7 +45,7 @@ class ConnectionMemory {
   bool IsOverMark() const { return limit_ != 0 && bytes() > Mark(); }
   bool IsShort() const { return IsOverMark() || (limit_ != 0 && num_waiting() > 0); }
   bool IsOverLimit() const { return limit_ != 0 && bytes() > limit_; }
-  // What has to be given back until memory is not short and the largest waiting request fits.
+  // How much must be given back before memory is not short and the largest waiting request fits.
   uint64_t Excess() const {
     if (limit_ == 0) return 0;
     const uint64_t now = bytes();
@@ -53,11 +53,11 @@ class ConnectionMemory {
     const uint64_t target = std::min(Mark(), limit_ - std::min(limit_, wanted));
     return now > target ? now - target : 0;
   }
-  // The largest request that waits is determined anew.
+  // The size of the largest waiting request is determined again, as they try again.
   void ForgetWanted() { wanted_.store(0, std::memory_order_relaxed); }
 
  private:
-  // From here on memory is short: the last quarter is for what comes while others are closed.
+  // Above this, memory is short. The last quarter is for what arrives while connections are closed.
   uint64_t Mark() const { return limit_ / 4 * 3; }
   void NoteWanted(uint64_t bytes) {
     uint64_t wanted = wanted_.load(std::memory_order_relaxed);

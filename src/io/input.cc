@@ -9,11 +9,11 @@
 namespace server {
 namespace {
 
-// Less is copied back to the scratch buffer; more is continued in place, so that a sender of single
-// bytes does not have its whole request copied for each.
+// Up to this size kept bytes are copied to the scratch buffer. More are continued in place, so that
+// a request that arrives byte by byte is not copied as a whole for each byte.
 constexpr size_t kCopyBackMax = 2048;
-// While memory is short no more than this is read of a request whose size is not known yet, so that
-// those that will have to wait hold little.
+// While memory is short, no more than this is read of a request whose size is not known yet, so
+// that requests that will have to wait hold little.
 constexpr size_t kShortReadBytes = 4096;
 
 }  // namespace
@@ -76,7 +76,7 @@ bool Input::MakeRoom(uint64_t needed, bool waiting) {
     if (Grow(std::max<uint64_t>(needed, std::min(2 * capacity_, kScratchBytes)), waiting)) {
       return true;
     }
-    // The scratch buffer does for a short one: only its sender pays, with a copy per read.
+    // A short request can use the scratch buffer, at the cost of a copy per read.
     if (own_.data == nullptr || needed > kScratchBytes) return false;
     MoveToScratch();
   }

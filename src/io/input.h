@@ -1,13 +1,14 @@
 // Input holds the bytes that a connection has received and not yet used, while it is being served.
-// A worker has one, which its connections use in turn; bytes of an unfinished request are kept with
-// the connection until the rest arrives.
+// A worker has one, which its connections use in turn; the bytes of an unfinished request are kept
+// with the connection until the rest arrives.
 //
 // Requires:  `Begin (Read | bytes | Consume)* Keep` by the worker's thread. Views into bytes() live
 //            until the next Read or Keep.
-// Costs:     kScratchBytes a worker. A connection between two requests has nothing; one that waits
-//            for more has what arrived, or, if the request is larger than kScratchBytes, a buffer
-//            for all of it, whose pages are touched as bytes arrive. All of that is counted in
-//            ConnectionMemory; large buffers are reserved there before they are made.
+// Costs:     kScratchBytes per worker. A connection between two requests has no buffer. One with an
+//            unfinished request keeps what has arrived, or, if the request is larger than
+//            kScratchBytes, a buffer for all of it, whose pages are touched as bytes arrive. These
+//            bytes are counted in ConnectionMemory; large buffers are reserved there before they
+//            are allocated.
 #pragma once
 
 #include <cstddef>
@@ -48,10 +49,11 @@ class Input {
   // Receives what there is, and adds its size to *received. `needed` is how many bytes the current
   // request has in all, as far as is known. `waiting`: as for ConnectionMemory::Reserve.
   ReadStatus Read(Transport& transport, uint64_t needed, bool waiting, size_t* received);
-  // False: no memory; nothing is kept. What the scratch buffer held is kept over the limit as well:
-  // its owner may be waiting for others to give memory back.
+  // Keeps the bytes that were not consumed. False: no memory; nothing is kept. Bytes from the
+  // scratch buffer are kept even over the limit, because this connection may be waiting for others
+  // to give memory back.
   [[nodiscard]] bool Keep(Kept* kept);
-  // A connection ends.
+  // Frees what is kept.
   void Forget(Kept* kept);
 
  private:
@@ -62,7 +64,7 @@ class Input {
 
   ConnectionMemory& memory_;
   const std::unique_ptr<char[]> scratch_;
-  Kept own_;  // in use where it is larger than the scratch would be worth
+  Kept own_;  // a buffer of the current connection, in place of the scratch buffer
   char* data_ = nullptr;
   size_t capacity_ = 0, begin_ = 0, end_ = 0;
 };

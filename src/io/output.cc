@@ -43,7 +43,7 @@ Output::Output(const OutputLimits& limits)
   inserts_.reserve(kInsertsMax);
 }
 
-// What was collected is of no use without the rest.
+// Part of a reply is useless, so everything is dropped.
 void Output::Fail() {
   Clear();
   failed_ = true;
@@ -60,7 +60,7 @@ char* Output::Room(size_t n) {
 }
 
 void Output::Append(std::string_view bytes) {
-  if (bytes.empty()) return;  // it may have no address either
+  if (bytes.empty()) return;  // its address may be null, which memcpy forbids
   if (bytes.size() > capacity_ - end_) return FailForRoom();
   memcpy(buffer_.get() + end_, bytes.data(), bytes.size());
   end_ += bytes.size();

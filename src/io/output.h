@@ -2,13 +2,13 @@
 // few system calls as it can. A worker has one, which its connections use in turn; what a socket
 // does not take is parked with the connection.
 //
-// Promises:  bytes go out in the order in which they were added. Values from copy_max bytes on are
-//            not copied: a reference keeps them as they were. Nothing is ever written outside the
-//            buffer: what finds no room, or no memory, makes the output failed(), and the
-//            connection is to be closed.
-// Requires:  `Load (Room Commit | Append*)* (Flush | Park)*` by the worker's thread. While full()
-//            says no there is room for the replies to one batch of requests and one more.
-// Costs:     the capacity once a worker; a connection that waits for nothing has none.
+// Promises:  bytes are sent in the order in which they were added. Values of copy_max bytes or more
+//            are not copied: a reference keeps them as they were. Nothing is written outside the
+//            buffer: if there is no room or no memory, the output becomes failed(), and the
+//            connection must be closed.
+// Requires:  `Load (Room Commit | Append*)* (Flush | Park)*` by the worker's thread. While the
+//            output is not full() there is room for the replies to one batch and one more request.
+// Costs:     one buffer per worker; a connection without unsent replies has none.
 #pragma once
 
 #include <sys/uio.h>
@@ -24,8 +24,8 @@
 
 namespace server {
 
-// From full_bytes on an output is full; values of copy_max bytes and more are not copied. Tests
-// give small ones.
+// An output is full from full_bytes on. Values of copy_max bytes or more are not copied. Tests use
+// smaller limits.
 struct OutputLimits {
   size_t full_bytes = 64 << 10;
   size_t copy_max = 4096;
@@ -33,13 +33,13 @@ struct OutputLimits {
 
 class Output {
  public:
-  // Requests that are answered together, at most: Dispatcher::kHeldMax.
+  // The most requests that are answered together: Batch::kMax.
   static constexpr size_t kBatch = 32;
-  // Of one reply besides its value: protocol::kHeadBytesMax, and the line ends.
+  // The most bytes of one reply without its value: protocol::kHeadBytesMax and line ends.
   static constexpr size_t kReplyBytesMax = 2048;
 
  private:
-  // Shared bytes that go out when the buffer has been sent up to `at`.
+  // Shared bytes that are sent when the buffer has been sent up to `at`.
   struct Insert {
     size_t at = 0;
     std::string_view bytes = {};
@@ -51,9 +51,9 @@ class Output {
   // What is to be sent when the socket takes more.
   class Parked {
    public:
-    // What is allocated for it, texts included; values are the store's.
+    // Bytes that are allocated for it. Texts count; values belong to the store.
     uint64_t held_bytes() const;
-    // Values of it that have left the store.
+    // Bytes of values that are no longer in the store.
     uint64_t detached_bytes() const;
 
    private:
@@ -67,19 +67,19 @@ class Output {
 
   explicit Output(const OutputLimits& limits = {});
 
-  // Room for n bytes behind what was added; Commit says how many were written. REQUIRES: n <=
+  // Room for n bytes behind what was added; Commit adds those that were written. REQUIRES: n <=
   // kReplyBytesMax
   char* Room(size_t n);
   void Commit(size_t n) { end_ += n; }
   void Append(std::string_view bytes);
-  // `ref` keeps the bytes. Short ones are copied.
+  // `ref` keeps the bytes alive. Short values are copied.
   void AppendShared(std::string_view bytes, kbf::SharedRef ref);
-  // A long text of the caller's, copied once. False: no memory, nothing was added.
+  // Copies the text, which may be long. False: no memory, nothing was added.
   [[nodiscard]] bool AppendText(std::string_view text);
 
   bool empty() const { return begin_ == end_ && next_insert_ == inserts_.size(); }
   bool full() const { return end_ - begin_ + insert_bytes_ >= limits_.full_bytes; }
-  // Of values and texts that are not copied.
+  // Unsent bytes that are not in the buffer.
   size_t insert_bytes() const { return insert_bytes_; }
   bool failed() const { return failed_; }
   // How often something found no room, since the beginning: a mistake of the caller.
@@ -89,7 +89,7 @@ class Output {
   FlushStatus Flush(Transport& transport, size_t* sent);
 
   void Load(std::unique_ptr<Parked> parked);
-  // Null if there is nothing, or where there is no memory: see failed().
+  // Null if there is nothing to send, or no memory: see failed().
   std::unique_ptr<Parked> Park();
   void Clear();
 

@@ -6,7 +6,7 @@
 namespace server {
 namespace {
 
-// A round walks over all connections, so there is a pause between two.
+// A round visits all connections, so there is a pause between two rounds.
 constexpr uint64_t kRoundIntervalMs = 10;
 
 }  // namespace

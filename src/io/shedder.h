@@ -3,13 +3,13 @@
 // reports its worst holders, the last report sets a threshold for all, and every worker closes its
 // connections that reach the threshold.
 //
-// Promises:  the connections closed in a round are the worst of the whole server, and no more of
-//            them than are needed to give the excess back. Connections that have made progress
-//            since the round began are closed only if they still reach the threshold.
-// Requires:  `Begin` at any time by any worker; it and `Report` may answer kWakeWorkers: then the
-//            caller wakes all workers, and each calls NextStep and does what it says, once.
-// Costs:     one mutex, taken only while memory is short; no allocation. A round that a worker
-//            does not finish, because it has stopped, is the last one.
+// Promises:  the connections closed in a round are the worst of the whole server, and only as many
+//            as are needed to give the excess back. Connections that have made progress since the
+//            round began are closed only if they still reach the threshold.
+// Requires:  any worker may call Begin at any time. When Begin or Report returns kWakeWorkers, the
+//            caller calls WakeAll, and each worker calls NextStep and carries out that step once.
+// Costs:     one mutex, taken only while memory is short; no allocation. When a worker stops and
+//            leaves a round unfinished, no other round begins.
 #pragma once
 
 #include <array>
@@ -75,16 +75,16 @@ class Shedder {
 
   // Begins a round if memory is short, none is running and the last one is some milliseconds ago.
   Outcome Begin(uint64_t now_ms, size_t num_workers);
-  // Requests are not carried out for the moment: replacing and evicting items that replies hold
-  // would take more than the limit before anybody is closed.
+  // No requests are carried out for the moment: replacing and evicting items that replies still
+  // hold could exceed the limit before connections are closed.
   bool MustPause() const {
     if (!memory_.IsOverMark()) return false;
     return running_.load(std::memory_order_relaxed) ||
            (memory_.IsOverLimit() && !futile_.load(std::memory_order_relaxed));
   }
-  // What a worker that has done the steps up to number `last_step` is to do now.
+  // The step to take for a worker whose last one was number `last_step`.
   Step NextStep(uint64_t last_step);
-  // The answers to a step.
+  // Each worker calls one of these when it has taken a step.
   Outcome Report(const WorstHolders& worst);
   void Closed();
 
@@ -95,7 +95,7 @@ class Shedder {
   ConnectionMemory& memory_;
   std::vector<Participant*> participants_;  // constant once there are rounds
   std::atomic<bool> running_{false};
-  std::atomic<bool> futile_{false};  // the last round found nobody to close
+  std::atomic<bool> futile_{false};  // the last round found no connection to close
   std::mutex mutex_;
   // Guarded by mutex_.
   Step step_;

@@ -5,7 +5,7 @@
 
 namespace server {
 
-// Empty where there is none.
+// Empty if there is no name.
 std::string LocalName(int fd);
 std::string PeerName(int fd);
 

@@ -273,6 +273,14 @@ void Connection::End(Turn turn) {
   }
 }
 
+void Connection::SetState(State state) {
+  if (state == this->state()) return;
+  if (LogsAt(kLogStates)) {
+    Log(kLogStates, "<%d from %s to %s", fd(), NameOf(this->state()).data(), NameOf(state).data());
+  }
+  state_.store(state, std::memory_order_relaxed);
+}
+
 void Connection::WaitIn(State state, IoStatus wanted) {
   SetState(state);
   if (!WaitFor(wanted)) owner_.Remove(this);

@@ -111,7 +111,7 @@ class Connection {
   IoStatus Discard();
   [[nodiscard]] bool WaitFor(IoStatus wanted);
   void StopWaiting();
-  void SetState(State state) { state_.store(state, std::memory_order_relaxed); }
+  void SetState(State state);
 
   WorkerContext& worker_;
   ConnectionOwner& owner_;

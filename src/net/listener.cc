@@ -32,8 +32,8 @@ void Set(int fd, int level, int option) {
   (void)setsockopt(fd, level, option, &on, sizeof(on));
 }
 
-// What the client has sent already is read, or closing would reset the connection and the reset
-// could overtake the answer.
+// Reads what the client has sent already: otherwise closing would reset the connection, and the
+// reset could overtake the error line.
 void Refuse(int client) {
   (void)!send(client, kTooMany.data(), kTooMany.size(), MSG_NOSIGNAL);
   shutdown(client, SHUT_WR);
@@ -60,11 +60,11 @@ bool IsLoopbackOnly(const std::vector<ListenAddress>& addresses) {
   return true;
 }
 
-// Removes the socket of a dead server from `path`; whatever else is there is an error.
+// Removes a socket on which no server listens any more from `path`. Any other file is an error.
 void ClearUnixPath(const std::string& path, const sockaddr_un& address) {
   const std::string failure = "cannot listen on " + path + ": ";
   struct stat before {};
-  if (lstat(path.c_str(), &before) != 0) return;  // free, or bind says why not
+  if (lstat(path.c_str(), &before) != 0) return;  // free, or bind will fail with the reason
   if (!S_ISSOCK(before.st_mode)) {
     throw StartupError(failure + "there is a file that is not a socket; choose a path with -s");
   }
@@ -91,7 +91,7 @@ ListenSockets::ListenSockets(const Options& options) : backlog_(options.backlog)
   try {
     Open(options);
   } catch (...) {
-    Close();  // there is no destructor for what was not constructed
+    Close();  // the destructor does not run when the constructor throws
     throw;
   }
 }
@@ -120,7 +120,7 @@ void ListenSockets::Close() {
 
 void ListenSockets::UnlinkUnix() {
   struct stat now {};
-  // Somebody may have removed the path and another server bound it again.
+  // The path may have been removed and bound by another server meanwhile.
   if (!unix_path_.empty() && lstat(unix_path_.c_str(), &now) == 0 && now.st_dev == unix_device_ &&
       now.st_ino == unix_inode_) {
     unlink(unix_path_.c_str());
@@ -190,8 +190,8 @@ void ListenSockets::OpenUnix(const std::string& path, unsigned mask) {
   unix_path_ = std::filesystem::absolute(path, ignored).string();
   unix_device_ = made.st_dev;
   unix_inode_ = made.st_ino;
-  // Now, and not only when everything is ready: a socket that is bound and does not listen looks
-  // like one of a dead server to the next one that starts. Early clients wait in the backlog.
+  // This socket listens now, before everything is ready: a server that starts meanwhile would take
+  // a bound socket that does not listen for an unused one. Early clients wait in the backlog.
   if (::listen(fd, backlog_) != 0) {
     throw StartupError("cannot listen on " + path + ": " + strerror(errno));
   }
@@ -211,7 +211,7 @@ std::vector<std::string> ListenSockets::names() const {
   return names;
 }
 
-// Test suites for memcached ask in this way which port "-p -1" got.
+// Test suites for memcached read from this file which port "-p -1" got.
 void ListenSockets::WritePortFile() const {
   const char* path = getenv("MEMCACHED_PORT_FILENAME");
   if (path == nullptr) return;
@@ -252,7 +252,7 @@ Listener::~Listener() {
 }
 
 void Listener::OnAccept(evutil_socket_t fd, short, void* listener) noexcept {
-  // Some at a time: signals want to be heard as well.
+  // A limited number at a time, so that signals are handled in between.
   for (int i = 0; i < 64; ++i) {
     if (!static_cast<Listener*>(listener)->AcceptOne(fd)) return;
   }

@@ -1,9 +1,9 @@
 // Listener opens the sockets that clients connect to, and hands each new connection to a worker, in
 // turn.
 //
-// Promises:  TCP on every address asked for and the unix socket, together. Over the connection
-//            limit a client is told so and closed, or waits in the backlog (no_maxconns_fast). A
-//            process out of descriptors pauses for a moment instead of spinning.
+// Promises:  listens on every TCP address given and on the unix socket. Over the connection limit
+//            a client gets an error line and is closed, or waits in the backlog (no_maxconns_fast).
+//            When the process is out of descriptors, accepting pauses for some milliseconds.
 // Requires:  `Open Watch Close` by the main thread, whose event base is given to Watch; Open before
 //            privileges are dropped.
 #pragma once
@@ -21,10 +21,10 @@ namespace server {
 
 class Worker;
 
-// The sockets, bound before anything else exists, so that errors are told early; they answer from
-// Listen() on, when everything is ready. Closes on destruction. The path of a unix socket is taken
-// over when its server is dead, never from one that lives, and is removed at the end only while it
-// is still this server's socket.
+// The listening sockets. They are bound first, so that errors are reported before anything else
+// happens, and accept clients after Listen(), when everything is ready. The destructor closes them.
+// The path of a unix socket is reused only if no server listens there any more, and is removed at
+// the end only if it is still this server's socket.
 class ListenSockets {
  public:
   explicit ListenSockets(const Options& options);  // throws StartupError
@@ -61,7 +61,7 @@ class Listener {
  private:
   static void OnAccept(evutil_socket_t fd, short what, void* listener) noexcept;
   static void OnRetry(evutil_socket_t fd, short what, void* listener) noexcept;
-  // False: nobody is waiting, or no more may come in now.
+  // False: no client is waiting, or none may be accepted now.
   bool AcceptOne(int fd);
   void Pause();
 

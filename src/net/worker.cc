@@ -14,8 +14,8 @@
 namespace server {
 namespace {
 
-// At the end, connections are looked after every 50 ms, and given up after 3 s; before that, once
-// they were silent for 250 ms.
+// While the worker stops, connections are checked every 50 ms. They are closed after 250 ms in
+// which nothing was received, and at the latest after 3 s.
 constexpr timeval kDrainInterval = {0, 50'000};
 constexpr uint64_t kDrainMs = 3000;
 constexpr unsigned kDrainRoundsSilent = 5;
@@ -50,7 +50,7 @@ Worker::~Worker() {
 
 void Worker::Start() {
   thread_ = std::thread([this] {
-    // The allocator sets its thread up now: it cannot do that when memory has run out.
+    // The allocator sets up its data of this thread now: without memory it could not do so later.
     kbf::FreeShared(kbf::AllocateShared(1));
     event_base_dispatch(context_.base);
   });
@@ -182,8 +182,8 @@ void Worker::OnRetry(evutil_socket_t, short, void* worker) noexcept {
 void Worker::OnResume(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   self->context_.Tick();
-  // Those that yield again wait for the next round of the loop; those that end remove only
-  // themselves.
+  // Connections that yield again wait for the next round of the loop. A connection that ends
+  // removes only itself.
   const std::vector<Connection*> turns = std::exchange(self->yielded_, {});
   for (Connection* connection : turns) connection->Resume();
 }
@@ -194,7 +194,8 @@ void Worker::OnSecond(evutil_socket_t, short, void* worker) noexcept {
   self->CloseTimedOut();
 }
 
-// ---- closing those that hold too much -----------------------------------------------------------
+// ---- closing connections that hold too much
+// -----------------------------------------------------------
 
 void Worker::BeginShedding() {
   if (state_.shedder.Begin(context_.now_ms, state_.workers.size()) ==
@@ -266,8 +267,8 @@ void Worker::FinishAll() {
   }
 }
 
-// Sockets that are closed with unread bytes in them reset the connection, and the reset can
-// overtake replies. So each is read until the client hangs up as well, or is silent.
+// Closing a socket with unread bytes resets the connection, and the reset can overtake replies. So
+// each socket is read until the client closes its side, or sends nothing for a while.
 void Worker::OnDrain(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   self->context_.Tick();

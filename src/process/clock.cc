@@ -32,7 +32,7 @@ uint32_t Clock::Now() const {
   constexpr int64_t kLatest = std::numeric_limits<uint32_t>::max();
   const int64_t elapsed = std::min(Monotonic() - started_monotonic_, kLatest);
   uint32_t latest = latest_.load(std::memory_order_relaxed);
-  // Another thread may have given a later time meanwhile; then that one counts.
+  // If another thread has set a later time meanwhile, that one is returned.
   while (elapsed > latest) {
     const auto now = static_cast<uint32_t>(elapsed);
     if (latest_.compare_exchange_weak(latest, now, std::memory_order_relaxed)) return now;

@@ -1,11 +1,11 @@
 // Clock counts the seconds since shortly before the server started, and turns the expiry times of
 // clients into seconds of its own.
 //
-// Promises:  never goes back and never below kStart, whatever the system's clocks do; starts at
-//            kStart, so that 0 (never) and 1 (always expired) are no times. After a clock of the
-//            system went back, time stands still until it has caught up.
+// Promises:  starts at kStart and never goes back, whatever the system's clock does: if that goes
+//            back, Now() repeats its last result until the system's clock has caught up. Times are
+//            never 0 or 1, because those mean "never" and "always expired".
 // Requires:  thread-safe. A ManualTime outlives the clock that reads it.
-// Costs:     one clock_gettime of the coarse clock, some 10 ns, and a write once a second.
+// Costs:     one read of the system's coarse clock, about 10 ns, and a write once a second.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,8 @@ class Clock {
   // Reads `time` instead of the system's clocks; nullptr: the system's.
   explicit Clock(const ManualTime* time);
   uint32_t Now() const;
-  // 0 stays 0, never; what has passed becomes kbf::kExpiredAlways.
+  // When an item with a client's `exptime` expires: 0 stays 0 (never), times that have passed
+  // become kbf::kExpiredAlways.
   uint32_t Expiry(int64_t exptime, uint32_t now) const;
   // Unix time of a time of this clock.
   int64_t UnixTime(uint32_t time) const { return started_unix_ + time; }
@@ -41,7 +42,7 @@ class Clock {
   const ManualTime* const manual_;
   const int64_t started_monotonic_;
   const int64_t started_unix_;
-  mutable std::atomic<uint32_t> latest_{kStart};  // the latest time that Now has given
+  mutable std::atomic<uint32_t> latest_{kStart};  // the last result of Now
 };
 
 }  // namespace server

@@ -37,17 +37,17 @@ rlimit LimitOf(__rlimit_resource resource) {
   return limit;
 }
 
-// In a daemon that has not reported yet: where to.
+// In a daemon that has not called ReportReady yet: the pipe to the waiting process.
 int ready_pipe = -1;
 
-// The caller's process of -d, from the fork to its end.
+// What the calling process of -d does after the fork.
 [[noreturn]] void WaitUntilReady(pid_t child, int pipe) {
   char byte = 0;
   ssize_t got = 0;
   do got = read(pipe, &byte, 1);
   while (got < 0 && errno == EINTR);
   if (got == 1) _exit(0);
-  // The pipe closes only with the child, which has said why, unless a signal ended it.
+  // The child has ended. It has printed the reason, unless a signal ended it.
   int status = 0;
   if (waitpid(child, &status, 0) == child && WIFSIGNALED(status)) {
     std::fprintf(stderr, "kbfcached: -d: signal %d ended the server before it was ready\n",
@@ -93,7 +93,7 @@ void ReportReady(bool keep_streams) {
     }
     close(null);
   }
-  // A caller that is gone does not need to know.
+  // The waiting process may have ended; that is no error.
   [[maybe_unused]] const ssize_t written = write(ready_pipe, "", 1);
   close(ready_pipe);
   ready_pipe = -1;
@@ -128,7 +128,7 @@ void LockMemory() {
 
 void ForbidNewPrivileges() {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) Fail("cannot forbid new privileges");
-  // EINVAL: there are no more capabilities. EPERM: only root, or who has CAP_SETPCAP, may.
+  // EINVAL: there are no more capabilities. EPERM: the process lacks CAP_SETPCAP.
   for (unsigned long capability = 0; prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0;) {
     ++capability;
   }
@@ -137,14 +137,15 @@ void ForbidNewPrivileges() {
 void DropCapabilities() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
-  // Where there are none, capset may be forbidden altogether, as in the systemd unit.
+  // A process without capabilities may not be allowed to call capset at all, as in the systemd
+  // unit.
   if (syscall(SYS_capget, &header, sets) == 0) {
     bool any = false;
     for (const auto& set : sets) any |= (set.effective | set.permitted | set.inheritable) != 0;
     if (!any) return;
   }
   for (auto& set : sets) set = {};
-  // The kernel takes from the ambient set what is neither permitted nor inheritable.
+  // The kernel removes the same capabilities from the ambient set.
   if (syscall(SYS_capset, &header, sets) != 0) Fail("cannot give up capabilities");
 }
 
@@ -160,7 +161,7 @@ void DropPrivileges(const std::string& user) {
     throw StartupError("-u: there is no user '" + user + "'");
   }
   if (entry->pw_uid == 0) return;
-  // Groups first: afterwards nobody may change them.
+  // Groups first: after setuid they can no longer be changed.
   if (initgroups(entry->pw_name, entry->pw_gid) != 0 || setgid(entry->pw_gid) != 0 ||
       setuid(entry->pw_uid) != 0) {
     Fail("-u: cannot become '" + user + "'");

@@ -9,8 +9,8 @@ namespace {
 constexpr std::chrono::milliseconds kIdle{20};
 constexpr std::chrono::milliseconds kBusy{1};
 constexpr unsigned kStepsPerLook = 16;
-// Lookups a second, over all slabs: 1,024 keys of the sample and as many strangers. That is a
-// promise of 2e-5 seen at work within minutes, for some 2 ms of CPU a second.
+// Lookups per second, over all slabs: 1,024 sampled keys and as many absent keys. A false positive
+// rate of 2e-5 shows within minutes at this pace, which costs about 2 ms of CPU per second.
 constexpr unsigned kProbesPerSecond = 1024;
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Maintenance is the thread that gives the store its background steps, and has it measure its own
-// errors once a second.
+// Maintenance is the thread that calls the store's background steps, and once a second its
+// measurement of errors.
 //
-// Costs:     16 steps a millisecond while there is work, each of which holds one slab's lock for a
-//            moment; a look every 20 ms while there is none.
+// Costs:     while there is work, 16 steps per millisecond, each of which holds one slab's lock for
+//            a fraction of a millisecond; while there is none, one check every 20 ms.
 #pragma once
 
 #include <condition_variable>

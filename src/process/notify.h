@@ -1,8 +1,8 @@
-// Tells the service manager how the server is: the part of sd_notify(3) that a server needs,
-// without libsystemd.
+// Reports the server's state to the service manager, like sd_notify(3) but without libsystemd.
 //
-// Promises:  one datagram to the socket that $NOTIFY_SOCKET names (a path, or an abstract name
-//            after '@'); nothing where the variable is unset. Never blocks, never throws.
+// Promises:  sends one datagram to the socket that $NOTIFY_SOCKET names (a path, or an abstract
+// name
+//            after '@'); does nothing if the variable is not set. Never blocks, never throws.
 // Requires:  one state in systemd's form, such as "READY=1" or "STOPPING=1".
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace server {
 
-// False where there is nobody to tell or the datagram was not taken.
+// False: there is no service manager, or the datagram could not be sent.
 bool NotifyServiceManager(std::string_view state) noexcept;
 
 }  // namespace server

@@ -1,4 +1,4 @@
-// StartupError is what goes wrong before the server serves: options, sockets, privileges, memory.
+// StartupError reports a failure before the server serves: options, sockets, privileges, memory.
 //
 // Promises:  what() is one line that says what to change. main prints it and exits non-zero.
 // Requires:  thrown only before the event loops start; afterwards nothing throws.

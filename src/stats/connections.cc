@@ -29,22 +29,6 @@ std::string Prefixed(int family, const std::string& name) {
   return (family == AF_UNIX ? "unix:" : family == AF_INET6 ? "tcp6:" : "tcp:") + name;
 }
 
-// memcached's names of what comes nearest.
-std::string_view NameOf(ConnectionState state) {
-  switch (state) {
-    case ConnectionState::kHandshaking:
-    case ConnectionState::kReading:
-      return "conn_read";
-    case ConnectionState::kWriting:
-      return "conn_mwrite";
-    case ConnectionState::kYielded:
-      return "conn_new_cmd";
-    case ConnectionState::kLingering:
-      return "conn_closing";
-  }
-  return "";
-}
-
 Socket SocketOf(const ConnectionInfo& connection) {
   const int fd = connection.fd;
   const int family = FamilyOf(fd);

@@ -49,7 +49,7 @@ void WriteNetwork(const ServerView& server, const Totals& totals, StatsSink* out
   if (server.options.maxconns_fast) out->Add("rejected_connections", totals.rejected_connections);
   out->Add("connection_structures", connections + server.listen_fds.size());
   out->AddZeros({"response_obj_oom", "response_obj_count", "response_obj_bytes"});
-  // A worker has one that its connections share; what is kept for them grows as needed.
+  // Each worker has one that its connections share. What connections keep is added to the bytes.
   out->Add("read_buf_count", server.workers.size());
   out->Add("read_buf_bytes",
            server.workers.size() * Input::kScratchBytes + server.connection_memory.buffer_bytes());
@@ -107,11 +107,11 @@ void WriteStore(const ServerView& server, const Totals& totals, StatsSink* out) 
   out->Add("expired_unfetched", totals.slabs.expired_unfetched);
   out->Add("evicted_unfetched", totals.slabs.evicted_unfetched);
   out->AddZeros({"evicted_active"});
-  // Gone to make room, and gone because their time had come: from the front, or with a filter.
+  // Evicted and expired items, from the front or with a filter.
   out->Add("evictions", totals.slabs.evicted + totals.chain.dropped_keys);
   out->Add("reclaimed", totals.slabs.expired + totals.chain.expired_keys);
-  // Keys that go from the front to the chain are no `moves_to_cold`: that is a list's tail, where
-  // an item keeps its bytes. `stats kbf` has them as demotions.
+  // Moves from the front to the chain do not count as moves_to_cold, because memcached keeps the
+  // bytes of such items. `stats kbf` counts them as demotions.
   out->AddZeros({"crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked", "moves_to_cold",
                  "moves_to_warm", "moves_within_lru", "direct_reclaims", "lru_bumps_dropped"});
 }

@@ -19,7 +19,7 @@ struct SlabClass {
   uint64_t bytes_per_item() const { return (bytes + items - 1) / items; }
 };
 
-// Those that hold something.
+// The classes that hold items.
 std::vector<SlabClass> ClassesOf(const kbf::Store& store) {
   const unsigned count = std::min(store.num_slabs(), kClassesMax);
   const unsigned slabs_each = store.num_slabs() / count;
@@ -37,7 +37,7 @@ std::vector<SlabClass> ClassesOf(const kbf::Store& store) {
   return classes;
 }
 
-// A name of memcached's, and the events that it counts; none: there is no such thing here.
+// A name of memcached's and the events that it counts; none for what does not exist here.
 struct Event {
   std::string_view name;
   uint64_t kbf::SlabCounters::*first = nullptr;

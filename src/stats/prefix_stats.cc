@@ -25,7 +25,7 @@ PrefixStats::Entry* PrefixStats::FindOrAdd(Shard* shard, std::string_view prefix
     Entry& entry = shard->entries[shard->slots[slot] - 1];
     if (entry.hash == hash && entry.prefix == prefix) return &entry;
   }
-  // Threads that come here together may go over the limits by one prefix each.
+  // Several threads at once may exceed the limits by one prefix each.
   if (prefixes_.load(std::memory_order_relaxed) >= kPrefixesMax ||
       prefix_bytes_.load(std::memory_order_relaxed) >= kPrefixBytesMax) {
     return nullptr;
@@ -42,7 +42,7 @@ void PrefixStats::Count(std::string_view key, Change change) {
   const size_t length = key.find(delimiter_);
   if (length == key.npos) return;
   const std::string_view prefix = key.substr(0, length);
-  // A binary key could end the line that shows it.
+  // A line end in a binary key would break the reply.
   if (std::ranges::any_of(prefix, [](unsigned char c) { return c <= ' '; })) return;
   const kbf::KeyHash hash = kbf::HashKey(prefix, secret_);
   Shard& shard = shards_[hash.hi % kShards];
@@ -50,7 +50,7 @@ void PrefixStats::Count(std::string_view key, Change change) {
   try {
     if (Entry* entry = FindOrAdd(&shard, prefix, hash.lo)) change(entry->counts);
   } catch (const std::bad_alloc&) {
-    return;  // statistics are not worth more
+    return;  // without memory a prefix is just not counted
   }
 }
 

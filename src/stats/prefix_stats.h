@@ -1,13 +1,14 @@
-// PrefixStats counts gets, hits, sets and deletes by key prefix, for `stats detail`: what stands
-// before the delimiter in a key. Off unless -D or `stats detail on` switches it on.
+// PrefixStats counts gets, hits, sets and deletes by key prefix, for `stats detail`. The prefix of
+// a key is the part before the delimiter. Counting is off until -D or `stats detail on`.
 //
-// Promises:  keys without a delimiter, or with control characters before it, are not counted. Only
-//            the first kPrefixesMax prefixes are, and no more of them than kPrefixBytesMax hold:
-//            clients choose keys, and must not choose our memory. The hash is keyed, so that they
-//            cannot choose collisions either.
-// Requires:  nothing; thread-safe. While it is off, enabled() is all it costs.
-// Costs:     one of kShards locks and one look-up in a hash table per key, while it is on. A dump
-//            is written in pieces and holds a lock for one piece at a time.
+// Promises:  keys without a delimiter, or with spaces or control characters before it, are not
+//            counted. At most kPrefixesMax prefixes of kPrefixBytesMax bytes in all are kept, the
+//            first ones that come, because clients choose the keys and could otherwise fill the
+//            memory. The hash is keyed, so that clients cannot choose keys that collide.
+// Requires:  thread-safe.
+// Costs:     while it is on, one of kShards locks and one lookup in a hash table per key; while it
+//            is off, the call of enabled(). A dump is written in pieces and holds a lock only for
+//            one piece at a time.
 #pragma once
 
 #include <array>
@@ -30,7 +31,7 @@ class PrefixStats {
   // "PREFIX ", a prefix, four names and numbers.
   static constexpr size_t kLineBytesMax = 384;
 
-  // Where a dump is.
+  // How far a dump has come.
   struct Cursor {
     uint32_t shard = 0;
     uint32_t entry = 0;
@@ -60,16 +61,16 @@ class PrefixStats {
     uint64_t hash;
     Counts counts;
   };
-  // Entries in the order in which they came, and a table of their numbers by hash: open
-  // addressing, at most half full.
+  // Entries in the order of their arrival, and a hash table of their indexes: open addressing, at
+  // most half full.
   struct alignas(64) Shard {
     mutable std::mutex mutex;
     std::vector<Entry> entries;
-    std::vector<uint32_t> slots;  // number + 1; 0: free
+    std::vector<uint32_t> slots;  // index + 1; 0: free
   };
   static constexpr size_t kShards = 16;
 
-  // Calls change(Counts&) where the key's prefix is counted.
+  // Calls change(Counts&) if the key's prefix is counted.
   template <class Change>
   void Count(std::string_view key, Change change);
   // Null: not counted. REQUIRES: the shard's lock is held. Throws std::bad_alloc.

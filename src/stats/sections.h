@@ -15,7 +15,7 @@ uint64_t CurrentItems(const kbf::SlabUsage& usage);
 
 // `stats`: names, order and number formats of memcached 1.6.18.
 void WriteGeneral(const ServerView& server, StatsSink* out);
-// `stats settings`, likewise. What was accepted without effect is shown as it was given.
+// `stats settings`, likewise. Options without effect are shown as they were given.
 void WriteSettings(const ServerView& server, StatsSink* out);
 
 // `stats items`, `stats slabs`. memcached's classes are sizes of items; here a class is a slab,

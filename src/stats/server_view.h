@@ -1,11 +1,11 @@
 // ServerView is what statistics may read of the running server, and all that they know of it.
 //
-// Requires:  nothing changes but what is thread-safe on its own; the view lives no longer than the
-//            server.
+// Requires:  everything in it is constant or thread-safe on its own; the server outlives the view.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "src/config/options.h"
@@ -26,6 +26,22 @@ enum class ConnectionState : uint8_t {
   kYielded,    // waits for its turn, or for memory
   kLingering,  // everything is sent; waits for the client to close
 };
+
+// memcached's name of the state that is most like it.
+constexpr std::string_view NameOf(ConnectionState state) {
+  switch (state) {
+    case ConnectionState::kReading:
+      return "conn_read";
+    case ConnectionState::kWriting:
+      return "conn_mwrite";
+    case ConnectionState::kHandshaking:
+    case ConnectionState::kYielded:
+      return "conn_new_cmd";
+    case ConnectionState::kLingering:
+      return "conn_closing";
+  }
+  return "";
+}
 
 struct ConnectionInfo {
   int fd = -1;

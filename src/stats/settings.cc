@@ -56,7 +56,7 @@ void WriteServer(const ServerView& server, StatsSink* out) {
   out->Add("maxconns_fast", options.maxconns_fast);
 }
 
-// Mostly of slabs and LRU lists, which do not exist here.
+// Mostly about slabs and LRU lists of memcached, which do not exist here.
 void WriteTuning(const Options& options, StatsSink* out) {
   const InertSettings& inert = options.inert;
   out->Add("hashpower_init", inert.hashpower);
@@ -65,13 +65,13 @@ void WriteTuning(const Options& options, StatsSink* out) {
   out->AddReal("slab_automove_ratio", inert.slab_automove_ratio, 2);
   out->Add("slab_automove_window", inert.slab_automove_window);
   out->Add("slab_chunk_max", inert.slab_chunk_bytes_max);
-  // Whatever was asked for: after a "yes", memcached_exporter looks for figures of the lists.
+  // Always "no": after a "yes", memcached_exporter expects statistics of LRU lists.
   out->Add("lru_crawler", false);
   out->Add("lru_crawler_sleep", inert.lru_crawler_sleep_us);
   out->Add("lru_crawler_tocrawl", inert.lru_crawler_tocrawl);
   out->Add("tail_repair_time", inert.tail_repair_time_s);
   out->Add("flush_enabled", !options.disable_flush);
-  out->Add("dump_enabled", false);  // the chain has no keys to dump
+  out->Add("dump_enabled", false);  // the chain does not store keys
   out->Add("hash_algorithm", "xxh3");
   out->Add("lru_maintainer_thread", inert.lru_maintainer);
   out->Add("lru_segmented", inert.lru_maintainer);
@@ -89,7 +89,7 @@ void WriteTuning(const Options& options, StatsSink* out) {
   out->Add("inline_ascii_response", inert.inline_ascii_response);
 }
 
-// memcached's values while these are off, for readers that ask for every name.
+// memcached's values of features that do not exist here, for clients that expect every name.
 void WriteAbsent(const Options& options, StatsSink* out) {
   constexpr std::pair<std::string_view, std::string_view> kExternal[] = {
       {"ext_item_size", "512"},     {"ext_item_age", "4294967295"}, {"ext_low_ttl", "0"},

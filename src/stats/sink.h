@@ -1,5 +1,5 @@
-// StatsSink takes the names and values of statistics; who implements it gives them a form: lines,
-// packets, metrics.
+// StatsSink takes the names and values of statistics. Implementations give them a form: lines of
+// text, binary packets, metrics.
 //
 // Promises:  numbers look the same in every locale. Control bytes in texts, which may come from
 //            options, become '?', so that no value can break its line.

@@ -328,7 +328,7 @@ class Server:
             return read_stats(wire, sub)
 
     def check_alive(self):
-        """Fails unless the server runs and a new client is served as ever."""
+        """Fails unless the server runs and serves a new client."""
         if self.process.poll() is not None:
             raise ServerError(f"the server is gone: {self.process.returncode}\n{self.stderr()}")
         with self.connect() as wire:

@@ -204,12 +204,12 @@ class Logging(unittest.TestCase):
             lambda: int(server.stats("kbf").get("log_lines_dropped", 0)) > 0),
             "stats kbf has no log_lines_dropped, or it is 0")
 
-    def test_verbosity_2_with_a_log_that_nobody_reads_stops_nobody(self):
+    def test_verbosity_2_with_a_log_that_is_not_read_delays_no_client(self):
         with Pipe() as pipe, Server("-t", "2", stderr=pipe.start) as server:
             self.serves_with_full_pipe(server, pipe)
             self.assertEqual(server.stop(), 0)
 
-    def test_a_log_that_is_full_before_the_start_stops_nobody(self):
+    def test_a_log_that_is_full_before_the_start_delays_no_client(self):
         with Pipe() as pipe:
             pipe.fill()
             with Server("-t", "2", "-vv", stderr=pipe.start) as server:
@@ -238,7 +238,7 @@ class Logging(unittest.TestCase):
             for line in lines[:-1]:
                 self.assertRegex(line, rb"\A" + pattern + rb"\Z")
 
-    def test_a_log_whose_reader_has_gone_stops_nobody(self):
+    def test_a_log_whose_reader_has_gone_delays_no_client(self):
         end, start = os.pipe()
         try:
             with Server("-vv", stderr=start) as server:
@@ -341,7 +341,7 @@ class LongMultigets(Comparing):
         pieces = [line[i:i + 1] for i in range(len(line))]
         self.assert_same(self.wire.exchange(pieces, len(want)), want)
 
-    def test_a_key_over_250_bytes_in_a_long_line_is_an_error_and_nothing_more(self):
+    def test_a_key_over_250_bytes_in_a_long_line_is_one_error(self):
         error = b"CLIENT_ERROR bad command line format\r\n"
         for place in (0, 10, 3000, 99999, 100000):
             for verb in (b"get", b"gets", b"gat 0"):
@@ -360,7 +360,7 @@ class LongMultigets(Comparing):
                     self.assertEqual(self.wire.line(), b"MN\r\n")
                     self.assertEqual(self.wire.ask("get a", b"END\r\n"), self.answer([b"a"]))
 
-    def test_a_long_line_without_end_or_cut_off_holds_up_nobody(self):
+    def test_a_long_line_without_end_or_cut_off_delays_no_client(self):
         line = b"get " + b" ".join(self.NAMES * 50000)
         for how in ("end", "reset"):
             with self.server.connect() as other:
@@ -448,7 +448,7 @@ class NoMemoryLeft(unittest.TestCase):
             if server.process.poll() is None:
                 resource.prlimit(pid, resource.RLIMIT_AS, (hard, hard))
 
-    def test_the_server_outlives_every_failed_allocation(self):
+    def test_the_server_survives_every_failed_allocation(self):
         for spare in (0, 1 << 20, 4 << 20, 16 << 20):
             with self.subTest(spare=spare), Server("-m", "64", "-t", "2", "-D", ":") as server:
                 self.abuse(server, spare)
@@ -456,7 +456,7 @@ class NoMemoryLeft(unittest.TestCase):
                 server.check_alive()
 
     def works(self, server):
-        """With the limit lifted everything is as ever."""
+        """Without the limit the server works as usual."""
         with server.connect() as wire:
             wire.send(b"set after 0 0 900000\r\n" + b"a" * 900000 + b"\r\n")
             return wire.line() == b"STORED\r\n" and b"a" * 900000 in wire.ask("get after", b"END\r\n")
@@ -602,7 +602,7 @@ class UnixSockets(unittest.TestCase):
         server.address = path
         return server
 
-    def test_a_second_server_leaves_a_live_socket_alone(self):
+    def test_a_second_server_does_not_remove_the_socket_of_a_running_one(self):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "socket")
             with self.serve(path) as first, first.connect() as wire:
@@ -621,7 +621,7 @@ class UnixSockets(unittest.TestCase):
                 first.check_alive()
             self.assertFalse(os.path.exists(path))
 
-    def test_a_server_that_stops_leaves_the_socket_of_another(self):
+    def test_a_server_that_stops_does_not_remove_the_socket_of_another(self):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "socket")
             with self.serve(path) as first:
@@ -633,7 +633,7 @@ class UnixSockets(unittest.TestCase):
                     self.assertTrue(os.path.exists(path), "the first took the second's socket")
                     second.check_alive()
 
-    def test_what_is_no_socket_is_not_removed(self):
+    def test_a_file_that_is_not_a_socket_is_not_removed(self):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "precious")
             with open(path, "w") as file:
@@ -648,12 +648,12 @@ class UnixSockets(unittest.TestCase):
 @unittest.skipIf(IS_MEMCACHED, "kbfcached's own")
 class StartUp(unittest.TestCase):
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
-    def test_a_daemon_for_a_user_that_does_not_exist_says_so_and_fails(self):
+    def test_a_daemon_for_a_user_that_does_not_exist_fails_with_a_message(self):
         code, text = run_once("-d", "-u", "nosuch", "-l", "127.0.0.1", "-p", free_port())
         self.assertNotEqual(code, 0)
         self.assertIn("nosuch", text)
 
-    def test_a_daemon_that_cannot_listen_says_so_and_fails(self):
+    def test_a_daemon_that_cannot_listen_fails_with_a_message(self):
         with Server() as server:
             code, text = run_once(*AS_USER, "-d", "-l", "127.0.0.1", "-p", server.port)
             self.assertNotEqual(code, 0)
@@ -706,7 +706,7 @@ class StartUp(unittest.TestCase):
 
 
 class WithoutEvictions(unittest.TestCase):
-    """-M on a full server: what is said happened, and what is refused leaves nothing behind."""
+    """-M on a full server: what was confirmed happened, and what was refused changed nothing."""
 
     VALUES = [b"value-%02d-" % i + b"v" * 40 for i in range(50)]
 
@@ -728,7 +728,7 @@ class WithoutEvictions(unittest.TestCase):
         self.assertGreater(refused, 0)
         return stored
 
-    def test_what_is_touched_into_the_past_is_gone(self):
+    def test_an_item_touched_with_a_past_time_is_removed(self):
         with Server("-m", "8", "-M") as server, server.connect() as wire:
             stored = self.fill(wire)
             chosen = stored if len(stored) < 30000 else stored[::len(stored) // 30000]

@@ -271,7 +271,7 @@ class Differential(unittest.TestCase):
 class TheComparisonItself(unittest.TestCase):
     """A comparison that finds nothing would make the test above worthless."""
 
-    def test_what_is_equal_and_what_is_not(self):
+    def test_which_replies_count_as_equal(self):
         equal = [
             ("text", b"STORED\r\n", b"STORED\r\n"),
             ("text", b"VERSION 1.6.18\r\n", b"VERSION 1.6.18-other\r\n"),
@@ -300,7 +300,7 @@ class TheComparisonItself(unittest.TestCase):
         for protocol, theirs, ours in different:
             self.assertIsNotNone(difference(protocol, theirs, ours), theirs)
 
-    def test_one_changed_answer_is_found(self):
+    def test_a_single_different_reply_is_found(self):
         changes = {"text": (b"TOUCHED", b"TOUCHES"), "meta": (b"VA 2", b"VA 3"),
                    "binary": (b"Not found", b"Not fount")}
         with Server(*OPTIONS, binary=MEMCACHED) as one, \
@@ -311,12 +311,12 @@ class TheComparisonItself(unittest.TestCase):
                     meddled.play(2000)
                 meddled.close()
                 self.assertIn("seed 5", str(caught.exception))
-            # And without the meddling, the twins are alike.
+            # And without the change, both servers reply alike.
             for server in (one, other):
                 with server.connect() as wire:
                     wire.ask("flush_all")
 
-    def test_a_store_that_takes_the_question_for_data_does_not_hang(self):
+    def test_a_store_whose_value_swallows_the_next_request_does_not_hang(self):
         with Server(*OPTIONS, binary=MEMCACHED) as one, \
                 Server(*OPTIONS, binary=MEMCACHED) as other:
             stream = Stream(one, other, 6)

@@ -1,4 +1,4 @@
-"""What is ours: far more keys than fit exactly, and answers as right as promised.
+"""The approximate store: more keys than fit exactly, and error rates within their budgets.
 
 A small cache is filled through a client with keys whose values repeat. Then most keys live in the
 chain of filters, and what clients see is counted against the promises with bounds of five sigma.
@@ -80,7 +80,7 @@ class Chain(unittest.TestCase):
         self.assertTrue(wait_for(lambda: abs(int(self.server.stats()["curr_items"])
                                              - sum(counts())) < 0.01 * KEYS), counts())
 
-    def test_answers_are_as_right_as_promised(self):
+    def test_error_rates_stay_within_their_budgets(self):
         picked = random.Random(7).sample(range(KEYS), SAMPLE)
         found = self.read_many([b"key-%d" % i for i in picked])
         missed = sum(b"key-%d" % i not in found for i in picked)
@@ -88,11 +88,11 @@ class Chain(unittest.TestCase):
         self.assertLessEqual(missed, at_most(FALSE_NEGATIVE, SAMPLE), f"of {SAMPLE}")
         self.assertLessEqual(wrong, at_most(FALSE_POSITIVE, SAMPLE), f"of {SAMPLE}")
 
-    def test_strangers_are_not_found(self):
+    def test_absent_keys_are_not_found(self):
         found = self.read_many([b"stranger-%d" % i for i in range(SAMPLE)])
         self.assertLessEqual(len(found), at_most(FALSE_POSITIVE, SAMPLE), f"of {SAMPLE}")
 
-    def test_what_is_deleted_is_gone_and_what_is_replaced_is_new(self):
+    def test_deleted_keys_are_gone_and_replaced_values_are_new(self):
         with self.server.connect() as wire:
             # One in a thousand, each at the cost of a false negative when it was there.
             for i in range(0, KEYS, KEYS // 1000):

@@ -123,7 +123,7 @@ class HostileBinary(WithServer):
                     # A body that an int can count may be skipped, and the NOOP is part of it. What
                     # is longer closes the connection at once.
                     answer = self.ask(data + b"abc" * 20, context, body_len <= 0x7fffffff)
-                    # Never success, and never silence.
+                    # Never success, and always a reply.
                     self.assert_refused(answer, (INVALID, TOO_LARGE, UNKNOWN), context)
 
     def check_grid(self, opcodes):
@@ -247,7 +247,7 @@ class HostileText(WithServer):
                         self.assertTrue(answer, line)
             self.server.check_alive()
 
-    def test_cve_2020_22570_every_meta_flag_with_nothing_much_and_nonsense(self):
+    def test_cve_2020_22570_every_meta_flag_with_empty_long_and_wrong_arguments(self):
         flags = [chr(c) for c in range(33, 127)]
         values = ("", "9" * 40, "abc", "-1", "x" * 33, "0")
         with self.server.connect() as wire:
@@ -260,7 +260,7 @@ class HostileText(WithServer):
                         count += 1
                         answer = self.in_sync(wire, count)
                         self.assert_lines(answer, (verb, flag, value))
-                        # Only q may silence an answer.
+                        # Only q may suppress a reply.
                         if flag != "q":
                             self.assertGreater(answer.count(b"\r\n"), 1, (verb, flag, value))
 
@@ -283,7 +283,7 @@ class HostileText(WithServer):
                     if end != b"\r" and 0 < spaces <= 1000 and line == b"get%sk":
                         self.assertEqual(answer, b"VALUE k 0 1\r\nx\r\nEND\r\n", spaces)
 
-    def test_d4fd459d6_e8364b58b_af05c9302_lines_of_nothing(self):
+    def test_d4fd459d6_e8364b58b_af05c9302_empty_lines(self):
         for data in (b" " * 100 + b"\r\n", b" " * 100, b" " * 5000, b"\r\n" * 1000, b"\n" * 1000,
                      b"\r" * 3000, b"\0" * 3000, b"\xff" * 3000, b" \r\n" * 500):
             answer = until_closed(self.server, data)
@@ -292,7 +292,7 @@ class HostileText(WithServer):
                 self.assertEqual(answer, b"ERROR\r\n" * data.count(b"\n"), data[:20])
             self.server.check_alive()
 
-    def test_a_line_without_end_is_given_up(self):
+    def test_a_line_without_end_is_refused(self):
         for start in (b"a", b"set ", b" ", b"mg "):
             with self.server.connect() as wire:
                 try:
@@ -311,7 +311,7 @@ class HostileText(WithServer):
             self.assertEqual(len(got), len(want), got[:100])
             self.assertEqual(got == want, True)
 
-    def test_32ea7d8b5_failed_sets_while_somebody_watches(self):
+    def test_32ea7d8b5_failed_sets_while_a_client_watches(self):
         with self.server.connect() as watcher, self.server.connect() as wire:
             watcher.send(b"watch mutations\r\n")
             if not IS_MEMCACHED:  # there is no watch yet, and that is said
@@ -330,7 +330,7 @@ class HostileText(WithServer):
             if not IS_MEMCACHED:
                 self.assertEqual(watcher.ask("mn"), b"MN\r\n")
 
-    def test_7eeac6e9a_streaming_replies_that_nobody_reads(self):
+    def test_7eeac6e9a_streaming_replies_that_are_not_read(self):
         with self.server.connect() as wire:
             wire.ask("set big 0 0 500000\r\n" + "v" * 500000)
         for command in (b"stats", b"stats settings", b"stats conns", b"stats items", b"stats slabs",
@@ -360,13 +360,13 @@ class HostileText(WithServer):
             for name, value in self.server.stats(sub).items():
                 self.assertNotRegex(value, r"\b0x[0-9a-f]{6,}|\b[57][0-9a-f]{11}\b", name)
 
-    def test_http_verbs_are_hung_up_on(self):
+    def test_http_requests_close_the_connection(self):
         for line in (b"GET / HTTP/1.0\r\n\r\n", b"POST /x HTTP/1.1\r\nHost: h\r\n\r\n"):
             with self.server.connect() as wire:
                 wire.send(line)
                 self.assertTrue(wire.closed(), line)
 
-    def test_hup_is_survived(self):
+    def test_sighup_does_not_stop_the_server(self):
         self.server.process.send_signal(signal.SIGHUP)
         self.server.check_alive()
 
@@ -445,7 +445,7 @@ class CutOff(unittest.TestCase):
 
 
 class Connections(unittest.TestCase):
-    def test_one_more_than_the_limit_is_told_so(self):
+    def test_a_connection_over_the_limit_gets_an_error(self):
         with Server("-c", "100") as server:
             wires, refused = [], None
             while refused is None and len(wires) < 110:
@@ -473,7 +473,7 @@ class Connections(unittest.TestCase):
             self.settles(server)
 
     def settles(self, server):
-        """When connections have gone, new ones are welcome; the server may need a moment to see."""
+        """When connections have closed, new ones are accepted, perhaps after a moment."""
         def welcome():
             with server.connect() as wire:
                 try:
@@ -482,7 +482,7 @@ class Connections(unittest.TestCase):
                     return False
         self.assertTrue(wait_for(welcome), "closed connections are still counted")
 
-    def test_idle_timeout_closes_who_says_nothing(self):
+    def test_idle_timeout_closes_silent_connections(self):
         with Server("-o", "idle_timeout=1") as server, server.connect() as silent:
             self.assertEqual(silent.ask("mn"), b"MN\r\n")
             talking, spoke = server.connect(), time.monotonic()
@@ -536,7 +536,7 @@ class Connections(unittest.TestCase):
                     wire.close()
             server.check_alive()
 
-    def test_1000_slow_senders_leave_the_others_served(self):
+    def test_other_clients_are_served_beside_1000_slow_senders(self):
         request = b"set slow 0 0 20\r\n" + b"v" * 20 + b"\r\n"
         raise_file_limit(1500)
         with Server("-c", "2000") as server, server.connect() as normal:

@@ -1,4 +1,4 @@
-"""Tools that people have: libmemcached's memccapable and its small ones, and memcached-tool."""
+"""Existing tools: libmemcached's memccapable and smaller programs, and memcached-tool."""
 
 import os
 import re
@@ -44,7 +44,7 @@ class Tools(unittest.TestCase):
     def servers(self, port=None):
         return f"--servers=127.0.0.1:{port or self.server.port}"
 
-    def test_memcping_tells_a_server_from_none(self):
+    def test_memcping_succeeds_only_with_a_server(self):
         self.run_tool("memcping", self.servers())
         self.run_tool("memcping", self.servers(free_port()), code=1)
 

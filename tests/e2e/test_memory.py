@@ -55,7 +55,7 @@ class HeldByConnections(unittest.TestCase):
             self.assertLessEqual(self.most_kib, (MEMORY_MB + SLACK_MB) * 1024, "KiB resident")
 
     def serve_normal(self, size=100):
-        """A client that does everything right is served as ever."""
+        """A well-behaved client is served as usual."""
         self.count += 1
         key, value = b"normal-%d" % (self.count % 3), fill_of(self.count, size)
         self.normal.send(b"set %s 3 0 %d\r\n%s\r\n" % (key, size, value))
@@ -84,7 +84,7 @@ class UnreadReplies(HeldByConnections):
     KEYS = 40
 
     def replace_all(self):
-        """New values for all keys, so that whoever has asked holds the old ones alone."""
+        """New values for all keys, so that only unsent replies hold the old ones."""
         self.round += 1
         value = fill_of(self.round, 1000) * (self.SIZE // 1000)
         for number in range(self.KEYS):
@@ -106,7 +106,7 @@ class UnreadReplies(HeldByConnections):
         self.hold_replaced(60)
         self.check_counters()
 
-    def test_clients_that_read_a_little_now_and_then_are_not_cheaper(self):
+    def test_clients_that_read_a_little_now_and_then_stay_within_the_limit(self):
         def read_a_little():
             for wire in self.abusers:
                 wire.sip(100)
@@ -133,7 +133,7 @@ class UnreadDumps(HeldByConnections):
     options = ("-D", ":")
     PREFIXES = 60000
 
-    def test_60_dumps_of_60000_prefixes_that_nobody_reads(self):
+    def test_60_dumps_of_60000_prefixes_that_are_not_read(self):
         name = lambda i: b"%06d-" % i + b"p" * 93
         for start in range(0, self.PREFIXES, 500):
             keys = b" ".join(name(i) + b":k" for i in range(start, start + 500))
@@ -147,7 +147,7 @@ class UnreadDumps(HeldByConnections):
         for _ in range(100):
             self.serve_normal()
             self.look()
-        # Who reads gets everything, the others or not.
+        # A client that reads gets everything, whether others read or not.
         with self.server.connect() as reader:
             reader.send(b"stats detail dump\r\n")
             lines = reader.until(b"\r\nEND\r\n").split(b"\r\n")
@@ -178,7 +178,7 @@ class UnfinishedRequests(HeldByConnections):
             self.serve_normal(300000)
         return left
 
-    def test_79_unfinished_sets_shut_nobody_out(self):
+    def test_other_clients_are_served_beside_79_unfinished_sets(self):
         self.hold(79)
         for _ in range(20):
             self.serve_normal(300000)
@@ -219,12 +219,12 @@ class UnfinishedRequests(HeldByConnections):
             self.look()
         self.check_counters()
 
-    def test_what_was_closed_half_way_is_not_stored(self):
+    def test_a_set_that_was_cut_off_is_not_stored(self):
         self.hold(100)
         self.leave()
         self.assertEqual(self.normal.ask("get half"), b"END\r\n")
 
-    def test_unfinished_sets_of_others_end_as_ever_when_there_is_room(self):
+    def test_unfinished_sets_of_others_finish_when_there_is_room(self):
         wires = self.abuse(8)  # 8 MB, within the limit
         value = fill_of(9, 900000)
         for index, wire in enumerate(wires):

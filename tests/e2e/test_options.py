@@ -40,7 +40,7 @@ class Listening(unittest.TestCase):
                 self.assertEqual(stat.S_IMODE(os.stat(server.address).st_mode), mode)
                 server.check_alive()
 
-    def test_unix_socket_of_a_dead_server_is_taken_over(self):
+    def test_unix_socket_of_an_ended_server_is_reused(self):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "socket")
             old = socket.socket(socket.AF_UNIX)
@@ -52,7 +52,7 @@ class Listening(unittest.TestCase):
                 server.check_alive()
 
     @unittest.skipIf(IS_MEMCACHED, "it takes the path")
-    def test_unix_socket_of_a_live_server_is_not_taken_over(self):
+    def test_unix_socket_of_a_running_server_is_not_reused(self):
         with Server(listen="unix") as server:
             code, text = run_once(*AS_USER, "-s", server.address)
             self.assertEqual(code, 1)
@@ -141,7 +141,7 @@ class Process(unittest.TestCase):
                 idle.ask("mn")
                 self.assertEqual(server.stop(how), 0, how)
 
-    def test_shutdown_needs_leave(self):
+    def test_shutdown_needs_its_option(self):
         with Server() as server, server.connect() as wire:
             self.assertEqual(wire.ask("shutdown"), b"ERROR: shutdown not enabled\r\n")
         for command in (b"shutdown\r\n", b"shutdown graceful\r\n"):
@@ -183,6 +183,16 @@ class Process(unittest.TestCase):
                 if pid:
                     os.kill(pid, signal.SIGKILL)
 
+    @unittest.skipIf(IS_MEMCACHED, "its lines differ")
+    def test_verbosity_3_logs_the_states_of_connections(self):
+        for option, states in (("-vvv", True), ("-vv", False)):
+            with Server(option) as server:
+                with server.connect() as wire:
+                    wire.send(b"quit\r\n")
+                    self.assertEqual(wire.rest(), b"")
+                self.assertTrue(wait_for(lambda: "connection closed" in server.stderr()))
+                self.assertEqual("from conn_read to conn_closing" in server.stderr(), states)
+
     @unittest.skipIf(IS_MEMCACHED, "its caller exits before it knows")
     def test_a_daemon_that_cannot_start_exits_with_an_error_and_says_why(self):
         where = ("-l", "127.0.0.1", "-p", free_port())
@@ -209,7 +219,7 @@ class Process(unittest.TestCase):
         self.assertIn("-k needs", text)
 
     @unittest.skipIf(IS_MEMCACHED, "kbfcached's own")
-    def test_a_daemon_serves_when_its_caller_has_exited_and_says_nothing(self):
+    def test_a_daemon_serves_when_its_caller_has_exited_and_prints_nothing(self):
         with tempfile.TemporaryDirectory() as directory:
             # The socket's path is relative and the daemon changes to /; it is removed all the same.
             before = os.getcwd()
@@ -245,7 +255,7 @@ class Process(unittest.TestCase):
                 server.check_alive()
 
     @unittest.skipIf(IS_MEMCACHED or os.geteuid() != 0, "kbfcached's own, as root")
-    def test_a_pidfile_that_the_user_may_not_remove_is_left_in_silence(self):
+    def test_a_pidfile_that_the_user_may_not_remove_is_no_error(self):
         with tempfile.TemporaryDirectory() as directory:
             os.chmod(directory, 0o777)
             path = os.path.join(directory, "pid")
@@ -259,7 +269,7 @@ class Process(unittest.TestCase):
             self.assertTrue(os.path.exists(path))
 
     @unittest.skipUnless(os.geteuid() == 0, "not root")
-    def test_root_must_say_as_whom(self):
+    def test_root_must_name_a_user(self):
         code, text = run_once("-l", "127.0.0.1", "-p", free_port())
         self.assertNotEqual(code, 0)
         self.assertIn("root", text)
@@ -268,7 +278,7 @@ class Process(unittest.TestCase):
         self.assertIn("no-such-user", text)
 
     @unittest.skipUnless(os.geteuid() == 0, "not root")
-    def test_user_is_dropped_to(self):
+    def test_root_becomes_the_user(self):
         with Server("-u", "nobody") as server:
             with open(f"/proc/{server.process.pid}/status") as file:
                 uids = [line for line in file if line.startswith("Uid:")][0].split()[1:]
@@ -289,7 +299,7 @@ class Process(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertIn("Copyright", text)
 
-    def test_what_makes_no_sense_is_refused(self):
+    def test_invalid_values_are_refused(self):
         for arguments in (("--no-such-option",), ("-t", "0"), ("-I", "100"), ("-I", "2000m"),
                           ("-R", "0"), ("-c", "-1"), ("-o", "no_such_option"), ("-B", "nonsense")):
             with self.subTest(arguments=arguments):
@@ -301,7 +311,7 @@ class Process(unittest.TestCase):
 
 
 class Effects(unittest.TestCase):
-    def test_tuning_of_memcached_is_taken(self):
+    def test_tuning_options_of_memcached_are_accepted(self):
         with Server("-o", TUNING, "-f", "1.5", "-n", "100", "-b", "100") as server:
             server.check_alive()
 
@@ -336,7 +346,7 @@ class Effects(unittest.TestCase):
             self.assertEqual(wire.ask("gets k", b"END\r\n"), b"VALUE k 0 1 0\r\nx\r\nEND\r\n")
             self.assertEqual(read_stats(wire, "settings")["cas_enabled"], "no")
 
-    def test_without_evictions_a_full_cache_says_so_and_keeps_what_it_has(self):
+    def test_without_evictions_a_full_cache_refuses_writes_and_keeps_its_items(self):
         with Server("-M", "-m", "16") as server, server.connect() as wire:
             stored, answer = 0, b"STORED\r\n"
             value = lambda i: (b"%08d" % i) * 1000  # each its own, so that nothing is shared
@@ -398,7 +408,7 @@ class Ours(unittest.TestCase):
         with server:
             server.check_alive()
 
-    def test_numbers_of_ours_are_checked(self):
+    def test_numbers_of_the_approximate_store_are_checked(self):
         for arguments in (("--false-negative", "2"), ("--false-positive", "-1"), ("--engine", "x"),
                           ("--front-share", "7"), ("--slabs", "3")):
             with self.subTest(arguments=arguments):

@@ -44,7 +44,7 @@ class Names(unittest.TestCase):
 
 
 class Truth(unittest.TestCase):
-    def test_what_the_exporter_needs(self):
+    def test_fields_that_the_exporter_needs(self):
         with Server() as server:
             stats = server.stats()
         self.assertEqual([name for name in EXPORTED if name not in stats], [])

@@ -48,7 +48,7 @@ class ThePlayerItself(unittest.TestCase):
             file.write("\n".join(("=== scene",) + lines) + "\n")
         Player(server, path, whole, timeout=timeout).play(parse(path)[1])
 
-    def test_wrong_transcripts_are_noticed(self):
+    def test_wrong_transcripts_fail(self):
         wrong = [
             (">>> mn", "<<< MX"),
             (">>> mn", "<<< MN", "<<< MN"),

@@ -126,7 +126,7 @@ TEST_SUITE("protocol") {
     }
   }
 
-  TEST_CASE("binary: more bytes behind a request do not change it") {
+  TEST_CASE("binary: bytes after a request do not change it") {
     for (const Exchange& exchange : kExchanges) {
       CAPTURE(std::string(exchange.name));
       const std::string input = Bytes(exchange.request);
@@ -332,7 +332,7 @@ TEST_SUITE("protocol") {
     CHECK(Parsed(unknown.Encode()).request.binary_status == 0x81);
   }
 
-  TEST_CASE("binary: a wrong magic is hung up on without a word") {
+  TEST_CASE("binary: a wrong magic closes the connection without a reply") {
     for (const char magic : {'\x81', '\x00', 'g', '\xff'}) {
       std::string input = Packet{.opcode = 0x0a}.Encode();
       input[0] = magic;
@@ -346,7 +346,7 @@ TEST_SUITE("protocol") {
     }
   }
 
-  TEST_CASE("binary: an unknown command's body is skipped, whatever it is made of") {
+  TEST_CASE("binary: an unknown command's body is skipped, whatever its parts are") {
     const Packet unknown{.opcode = 0x30, .extras = "1234", .key = "key", .value = "value"};
     const std::string next = Packet{.opcode = 0x0a}.Encode();
     const std::string input = unknown.Encode() + next;

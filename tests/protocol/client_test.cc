@@ -222,7 +222,7 @@ TEST_SUITE("protocol") {
     }
   }
 
-  TEST_CASE("client: replies are taken apart, whole and with more behind them") {
+  TEST_CASE("client: replies are parsed, alone and with more bytes after them") {
     for (const ReplyCase& one : GoodReplies()) {
       CAPTURE(one.bytes);
       for (const char* behind : {"", "x", "VALUE"}) {
@@ -238,11 +238,11 @@ TEST_SUITE("protocol") {
     }
   }
 
-  TEST_CASE("client: a reply that is cut anywhere is not there yet, and never wrong") {
+  TEST_CASE("client: a reply that is cut anywhere is incomplete, never wrong") {
     for (const ReplyCase& one : GoodReplies()) {
       CAPTURE(one.bytes);
       for (size_t cut = 0; cut < one.bytes.size(); ++cut) {
-        // A copy of exactly these bytes, so that a sanitizer sees who reads on.
+        // A copy of exactly these bytes, so that a sanitizer sees any read outside.
         const std::vector<char> begin(one.bytes.begin(), one.bytes.begin() + cut);
         Reply reply;
         const ReplyResult result = ParseReply(one.wire, {begin.data(), cut}, &reply);
@@ -253,7 +253,7 @@ TEST_SUITE("protocol") {
     }
   }
 
-  TEST_CASE("client: numbers, flags, cas and opaque come through") {
+  TEST_CASE("client: numbers, flags, cas and opaque are passed on") {
     Reply reply;
     REQUIRE(ParseReply(Wire::kText, "VALUE k 4294967295 1 18446744073709551615\r\nx\r\n", &reply)
                 .status == ReplyStatus::kOk);
@@ -280,7 +280,7 @@ TEST_SUITE("protocol") {
     CHECK(reply.text == "SERVER_ERROR out of memory");
   }
 
-  TEST_CASE("client: what no server says is broken, not waited for") {
+  TEST_CASE("client: bytes that no server sends are broken, not incomplete") {
     const std::vector<std::pair<Wire, std::string>> cases = {
         {Wire::kText, "\n"},
         {Wire::kText, "\r\n"},

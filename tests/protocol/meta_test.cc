@@ -108,7 +108,7 @@ TEST_SUITE("protocol") {
     });
   }
 
-  TEST_CASE("meta: flags with bad arguments; of several the last complains") {
+  TEST_CASE("meta: flags with bad arguments; of several errors the last is sent") {
     CheckAll({
         {"mg a T\r\n", kBadToken},
         {"mg a Nx\r\n", kBadToken},
@@ -175,7 +175,8 @@ TEST_SUITE("protocol") {
     });
   }
 
-  TEST_CASE("meta: an ms whose size is not understood leaves its value, others take it along") {
+  TEST_CASE(
+      "meta: the value of an ms without a valid size is parsed as commands, others are skipped") {
     for (const std::string& line :
          {"ms a\r\n"s, "ms a x\r\n"s, "ms a S1\r\n"s, "ms a -1 q\r\n"s, "ms a 2147483646\r\n"s,
           "ms YQ== b 1\r\n"s, "ms " + kTooLongKey + " 1\r\n"}) {
@@ -282,7 +283,7 @@ TEST_SUITE("protocol") {
         {"mg a s\r\n", Response{.stale = true, .win_sent = true, .value = "v"}, "HD s1 Z X\r\n"},
         {"mg a v\r\n", Response{.win = true, .created = true}, "VA 0 W\r\n\r\n"},
     });
-    // How the key is shown is the item's business, where it is known.
+    // If it is known how the item's key was stored, it is shown that way.
     Response plain = hit;
     plain.base64_key = false;
     CHECK(ReplyTo("mg YQ== b k\r\n", plain) == "HD ka\r\n");
@@ -354,7 +355,7 @@ TEST_SUITE("protocol") {
           "ME YmI= exp=-1 la=3 cas=83 fetch=no cls=0 size=63\r\n");
   }
 
-  TEST_CASE("meta: every byte as a flag, with every kind of argument, is survived") {
+  TEST_CASE("meta: every byte as a flag, with every kind of argument, gets a reply") {
     const std::string arguments[] = {
         "", "x", "-1", "1", "=", std::string(25, '9'), std::string(200, 'y')};
     for (const std::string command : {"mg YQ==", "ms YQ== 1", "md YQ==", "ma YQ==", "me YQ=="}) {

@@ -102,7 +102,7 @@ TEST_SUITE("protocol") {
     });
   }
 
-  TEST_CASE("text: a write that is not understood leaves its value to be read as commands") {
+  TEST_CASE("text: the value of a write that cannot be parsed is read as commands") {
     const std::vector<std::pair<std::string, std::string>> lines = {
         {"set\r\n", "ERROR"},
         {"set a 0 0\r\n", "ERROR"},
@@ -119,7 +119,7 @@ TEST_SUITE("protocol") {
         {"set a 0 0 2147483646\r\n", kBad},
         {"cas a 0 0 1 -1\r\n", kBad},
         {"set "s + kTooLongKey + " 0 0 1\r\n", kBad},
-        // `noreply` is heard even where it stands in the place of a number.
+        // `noreply` counts even in the place of a number.
         {"set a 0 0 x noreply\r\n", kBad + " (quiet)"},
         {"set a 0 0 noreply\r\n", kBad + " (quiet)"},
     };
@@ -241,7 +241,7 @@ TEST_SUITE("protocol") {
         {"flush_all -1 noreply\r\n", "flush quiet exptime=-1"},
         {"flush_all 0 0\r\n", "flush exptime=0"},
         {"flush_all 0 0 0\r\n", "ERROR"},
-        // An option may forbid these in the first place, so the complaint waits in the request.
+        // An option may forbid these in the first place, so the error is kept in the request.
         {"flush_all x\r\n", "flush rest=" + kBadTime + "\r\n"},
         {"flush_all noreply noreply\r\n", "flush rest=" + kBadTime + "\r\n quiet"},
         {"shutdown\r\n", "shutdown"},
@@ -251,7 +251,7 @@ TEST_SUITE("protocol") {
     });
   }
 
-  TEST_CASE("text: what is no command") {
+  TEST_CASE("text: unknown commands") {
     CheckAll({
         {"\r\n", "ERROR"},
         {"\n", "ERROR"},
@@ -266,7 +266,7 @@ TEST_SUITE("protocol") {
     });
   }
 
-  TEST_CASE("text: HTTP is hung up on without a word") {
+  TEST_CASE("text: HTTP closes the connection without a reply") {
     CheckAll({
         {"GET / HTTP/1.0\r\n", "silence (close)"},
         {"POST /x HTTP/1.1 \r\nversion\r\n", "silence (close)", 19},
@@ -283,7 +283,7 @@ TEST_SUITE("protocol") {
     });
   }
 
-  TEST_CASE("text: knobs that do not exist here are checked and answered") {
+  TEST_CASE("text: commands that tune memcached internals are checked and answered") {
     const std::string bad_class = "BADCLASS invalid src or dst class id";
     CheckAll({
         {"slabs\r\n", "ERROR"},
@@ -345,7 +345,7 @@ TEST_SUITE("protocol") {
     });
   }
 
-  TEST_CASE("text: every command with 0 to 9 words and nothing else to go by is survived") {
+  TEST_CASE("text: every command with 0 to 9 words gets a reply") {
     for (const std::string command : {"get",
                                       "gets",
                                       "gat",
@@ -474,7 +474,7 @@ TEST_SUITE("protocol") {
     CHECK(rest.size() == result.consumed);
   }
 
-  TEST_CASE("text: runs of spaces of any length up to the limit mean nothing") {
+  TEST_CASE("text: runs of spaces count as one space") {
     for (const size_t run : {1, 2, 100, 200, 2000}) {
       const std::string spaces(run, ' ');
       CHECK(Describe(ParsedText("get" + spaces + "a" + "\r\n").request) == "get key=a");
@@ -483,7 +483,7 @@ TEST_SUITE("protocol") {
     }
   }
 
-  TEST_CASE("text: a pipeline is the same requests in whatever pieces it comes") {
+  TEST_CASE("text: a pipeline gives the same requests in any pieces") {
     const std::string input =
         "set a 0 0 3\r\nabc\r\nget a b\r\nms YQ== 1 b k\r\nx\r\nset b 0 0 1\r\ntoolong\r\n"
         "set c 0 0 2000000 noreply\r\n" +

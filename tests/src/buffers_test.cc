@@ -1,4 +1,4 @@
-// Input and Output over a real socket pair.
+// Input, Output and PlainTransport over a real socket pair.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -45,7 +45,7 @@ struct Pair {
 
 std::string Text(server::Input& input) { return {input.bytes().data(), input.size()}; }
 
-// Shared bytes that say when they are gone.
+// Shared bytes whose references a test can count.
 struct Shared {
   kbf::SharedHeader header;
   char bytes[1];
@@ -165,7 +165,7 @@ TEST_SUITE("src") {
     CHECK(budget.buffer_bytes() == 0);
   }
 
-  TEST_CASE("input: the end of the stream is told apart from silence") {
+  TEST_CASE("input: the end of the stream differs from no data yet") {
     Pair pair;
     server::ConnectionMemory budget(0);
     server::Input input(budget);
@@ -233,7 +233,7 @@ TEST_SUITE("src") {
     kbf::Release(&shared->header);
   }
 
-  TEST_CASE("output: what finds no room is refused, and nothing is written behind the buffer") {
+  TEST_CASE("output: more than fits makes it fail, and nothing is written outside the buffer") {
     server::Output output({.full_bytes = 100, .copy_max = 10});
     const size_t room = 100 + (server::Output::kBatch + 1) * (10 + server::Output::kReplyBytesMax);
     output.Append(std::string(room, 'x'));
@@ -253,7 +253,7 @@ TEST_SUITE("src") {
     CHECK(output.failed());
   }
 
-  TEST_CASE("output: what is parked is counted, and values that left the store are told apart") {
+  TEST_CASE("output: parked bytes are counted, and values that left the store separately") {
     server::Output output;
     const size_t size = 100'000;
     Shared* shared = MakeShared(std::string(size, 'v'));
@@ -275,7 +275,7 @@ TEST_SUITE("src") {
     CHECK(parked->detached_bytes() == 0);
   }
 
-  TEST_CASE("output: a client that is gone is noticed") {
+  TEST_CASE("output: a closed connection is reported") {
     Pair pair;
     server::Output output;
     output.Append("x");

@@ -85,7 +85,7 @@ TEST_SUITE("src") {
     CHECK(warnings[0].starts_with("conf:2: 'port'"));
   }
 
-  TEST_CASE("files that make no sense are refused with file and line") {
+  TEST_CASE("invalid files are refused with file and line") {
     CHECK(ErrorOf(std::string("-m 64\n-t\0 4\n", 12)) == "conf:2: the line holds a NUL byte");
     CHECK(ErrorOf("-m 64\n-s 'x\n-t 4").starts_with("conf:2: the line has a quote"));
     CHECK(ErrorOf("-m 64\\").starts_with("conf:1: the line ends in a backslash"));
@@ -96,7 +96,8 @@ TEST_SUITE("src") {
     CHECK(ErrorOf(std::string(kConfigFileBytesMax + 1, '\n')).starts_with("conf: larger than"));
   }
 
-  TEST_CASE("files are read as they are, and what is no file or too large is refused") {
+  TEST_CASE(
+      "files are read byte for byte; other things than files and too large files are refused") {
     const TemporaryDirectory directory;
     const std::string bytes("-m 64\0\n", 7);
     CHECK(ReadConfigFile(directory.Write("some", bytes)) == bytes);
@@ -111,7 +112,7 @@ TEST_SUITE("src") {
     CHECK_THROWS_AS(ReadConfigFile(fifo), StartupError);
   }
 
-  TEST_CASE("whatever the bytes are, the answer is lines with options or one line of error") {
+  TEST_CASE("any bytes give lines with options or one error line") {
     const unsigned seed = 20240518;
     CAPTURE(seed);
     std::mt19937 random(seed);

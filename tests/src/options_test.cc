@@ -169,7 +169,7 @@ TEST_SUITE("src") {
     CHECK(Contains(ErrorOf({"-s", std::string(108, 'x')}), "107 bytes"));
   }
 
-  TEST_CASE("listening on all interfaces is worth a warning") {
+  TEST_CASE("listening on all interfaces gives a warning") {
     for (const char* host : {"0.0.0.0", "[::]:11211", "::"}) {
       const auto warnings = Parse({"-l", host}).warnings;
       REQUIRE(warnings.size() == 1);
@@ -178,7 +178,7 @@ TEST_SUITE("src") {
     CHECK(Parse({"-l", "127.0.0.1"}).warnings.empty());
   }
 
-  TEST_CASE("a number with anything wrong about it is refused in one line that names the option") {
+  TEST_CASE("an invalid number is refused in one line that names the option") {
     const std::vector<std::pair<std::string, Words>> bad = {
         {"-m",
          {"0", "1", "-1", "64x", "x", " 64", "+64", "1e3", "16777217", "18446744073709551680"}},
@@ -215,7 +215,7 @@ TEST_SUITE("src") {
     }
   }
 
-  TEST_CASE("numbers at the ends of their ranges are taken") {
+  TEST_CASE("numbers at the ends of their ranges are accepted") {
     CHECK(OptionsOf({"-m", "3"}).store.memory_bytes == 3 << 20);
     CHECK(OptionsOf({"-I", "1k"}).store.item_bytes_max == 1024);
     CHECK(OptionsOf({"-I", "1024"}).store.item_bytes_max == 1024);
@@ -306,7 +306,7 @@ TEST_SUITE("src") {
     }
   }
 
-  TEST_CASE("what this server cannot do is refused by name") {
+  TEST_CASE("unsupported options are refused by name") {
     const std::vector<std::pair<Words, const char*>> refused = {
         {{"-U", "11211"}, "UDP"},
         {{"-Y", "file"}, "-Y"},
@@ -446,7 +446,20 @@ TEST_SUITE("src") {
     CHECK(valued.warnings.size() == 1);
   }
 
-  TEST_CASE("words that are no options are ignored, as by memcached, but not in silence") {
+  TEST_CASE("flags without an effect are accepted, kept and named") {
+    const ParsedOptions parsed = Parse({"-L", "-X", "-W", "-o", "track_sizes,idle_timeout=1"});
+    CHECK(parsed.options.large_pages);
+    CHECK(parsed.options.disable_dumping);
+    CHECK(parsed.options.disable_watch);
+    REQUIRE(parsed.warnings.size() == 1);
+    CHECK(Contains(parsed.warnings[0], "accepted without effect: "));
+    for (const char* name : {"-L", "-X", "-W", "-o track_sizes"}) {
+      CHECK(Contains(parsed.warnings[0], name));
+    }
+    CHECK(!Contains(parsed.warnings[0], "idle_timeout"));
+  }
+
+  TEST_CASE("words that are not options are ignored, as by memcached, with a warning") {
     const ParsedOptions parsed = Parse({"-m", "100", "megabytes"});
     CHECK(parsed.options.store.memory_bytes == 100 << 20);
     REQUIRE(parsed.warnings.size() == 1);
@@ -550,7 +563,7 @@ TEST_SUITE("src") {
     CHECK(Parse({"--config", directory.path() + "/none", "-V"}).print);
   }
 
-  TEST_CASE("whatever the words are, the answer is options or one line") {
+  TEST_CASE("any words give options or one error line") {
     const Words pieces = {"-m",        "64",
                           "-l",        "[",
                           "]",         ":",

@@ -1,5 +1,5 @@
-// What the server does about its process: src/daemon.h, src/notify.h, src/log.h. What changes a
-// process for good is tried in a child.
+// The server's process: src/process/daemon.h, src/process/notify.h, src/log.h. Functions that
+// change a process for good run in a child.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -99,7 +99,7 @@ class NotifySocket {
 }  // namespace
 
 TEST_SUITE("src") {
-  TEST_CASE("the service manager hears of states on path and abstract sockets") {
+  TEST_CASE("the service manager gets states on path and abstract sockets") {
     const TemporaryDirectory directory;
     for (const std::string& name :
          {directory.path() + "/notify", "@kbfcached-test-" + std::to_string(getpid())}) {
@@ -113,7 +113,7 @@ TEST_SUITE("src") {
     }
   }
 
-  TEST_CASE("without a service manager, or with a strange name of its socket, nothing happens") {
+  TEST_CASE("without a service manager, or with an invalid socket name, nothing happens") {
     unsetenv("NOTIFY_SOCKET");
     CHECK(!NotifyServiceManager("READY=1"));
     for (const std::string& name :
@@ -141,7 +141,7 @@ TEST_SUITE("src") {
     CHECK(access((directory.path() + ".tmp").c_str(), F_OK) != 0);
   }
 
-  TEST_CASE("a daemon has a session and directory of its own and writes to nowhere") {
+  TEST_CASE("a daemon has its own session and directory, and its streams are /dev/null") {
     const std::string told = InChild([] {
       Daemonize(false);
       ReportReady(false);
@@ -186,7 +186,8 @@ TEST_SUITE("src") {
     CHECK(code_of([] { throw StartupError("cannot"); }) == 1);
   }
 
-  TEST_CASE("standard streams that the caller closed are opened, so that no socket gets a number") {
+  TEST_CASE(
+      "standard streams that the caller closed are opened, so that no socket gets their numbers") {
     CHECK(InChild([] {
             // Out of the way: the pipe of this test may be any number.
             const int saved = fcntl(STDOUT_FILENO, F_DUPFD, 100);
@@ -211,7 +212,7 @@ TEST_SUITE("src") {
     CHECK(access(directory.path().c_str(), F_OK) == 0);
   }
 
-  TEST_CASE("without systemd too, no capability is left and none can come back") {
+  TEST_CASE("without systemd too, no capability is left and none can be regained") {
     const auto field = [](const std::string& status, const std::string& name) {
       const size_t at = status.find("\n" + name + ":\t");
       const size_t value = at + name.size() + 3;
@@ -254,7 +255,8 @@ TEST_SUITE("src") {
                              .c_str(),
                          StartupError);
     CHECK(connects());
-    // Who removes the path by hand gets a second server; the first one leaves that alone.
+    // If the path is removed by hand, a second server can bind it; the first does not remove it
+    // then.
     REQUIRE(unlink(options.unix_path.c_str()) == 0);
     auto second = std::make_unique<ListenSockets>(options);
     first.reset();
@@ -267,7 +269,7 @@ TEST_SUITE("src") {
     CHECK(ContentOf(options.unix_path) == "text");
   }
 
-  TEST_CASE("a unix socket goes when an address of the same start is taken") {
+  TEST_CASE("a unix socket is removed when another address of the same start is in use") {
     const TemporaryDirectory directory;
     Options options;
     options.unix_path = directory.path() + "/socket";
@@ -295,7 +297,7 @@ TEST_SUITE("src") {
     CHECK(limit_after(64, 2'000'000'000).find("error: -c 2000000000 needs") == 0);
   }
 
-  TEST_CASE("root becomes the user for good, and needs to be told one") {
+  TEST_CASE("root becomes the user for good, and must be given one") {
     if (geteuid() != 0) {
       CHECK_NOTHROW(DropPrivileges("no such user"));
       return;

@@ -1,4 +1,4 @@
-// Rounds of the shedder, with workers that are only numbers here.
+// Rounds of the shedder, without real workers.
 #include "src/io/shedder.h"
 
 #include <doctest/doctest.h>
@@ -71,7 +71,7 @@ TEST_SUITE("src") {
     CHECK(shedder.Begin(300, 2) == Shedder::Outcome::kWakeWorkers);
   }
 
-  TEST_CASE("shedder: where nobody can be closed the round ends at once") {
+  TEST_CASE("shedder: a round that can close no connection ends at once") {
     server::ConnectionMemory memory(kLimit);
     Shedder shedder(memory);
     memory.Add(kLimit + 1);

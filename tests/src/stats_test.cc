@@ -257,7 +257,7 @@ TEST_SUITE("src") {
     CHECK(Ask(server.state, "errors").joined() == kErrorsNames);
   }
 
-  TEST_CASE("stats keeps the rules of memcached_exporter") {
+  TEST_CASE("stats has the formats that memcached_exporter needs") {
     Server server;
     const Report stats = Ask(server.state, "");
     for (const std::string& name : stats.names) {
@@ -312,7 +312,7 @@ TEST_SUITE("src") {
     check(1);
   }
 
-  TEST_CASE("stats tells what happened in the store, and a reset keeps what there is") {
+  TEST_CASE("stats counts what happened in the store, and a reset keeps the items") {
     Server server;
     kbf::Store& store = server.store();
     Set(&server, "stays", "1", 0, 100);
@@ -477,7 +477,7 @@ TEST_SUITE("src") {
     CHECK(slabs.number("total_malloced") == server.store().Usage().total_bytes());
   }
 
-  TEST_CASE("stats kbf tells the parts of the chain") {
+  TEST_CASE("stats kbf shows the parts of the chain") {
     Server server(ChainOptions());
     FillChain(&server, 40000);
     unsigned hits = 0;
@@ -551,7 +551,7 @@ TEST_SUITE("src") {
               .epsilon(1e-3));
   }
 
-  TEST_CASE("what stats cannot tell is refused in memcached's words") {
+  TEST_CASE("unknown stats are refused in memcached's words") {
     Server server;
     CHECK(Reply(server.state, "sizes") == "STAT sizes_status disabled\r\nEND\r\n");
     for (const char* rest : {"detail", "detail x", "detail ON"}) {
