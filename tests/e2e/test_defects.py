@@ -200,9 +200,13 @@ class Logging(unittest.TestCase):
                 other.send(b"get k%d\r\nmn\r\n" % i)
                 self.assertEqual(other.until(b"MN\r\n"),
                                  b"VALUE k%d 0 1\r\nx\r\nEND\r\nMN\r\n" % i)
-        self.assertTrue(wait_for(
-            lambda: int(server.stats("kbf").get("log_lines_dropped", 0)) > 0),
-            "stats kbf has no log_lines_dropped, or it is 0")
+        # More lines than the buffer of the log holds.
+        line = b"get " + b"k" * 240 + b"\r\n"
+        with server.connect() as wire:
+            for _ in range(30):
+                wire.send(line * 100 + b"mn\r\n")
+                self.assertEqual(wire.until(b"MN\r\n"), b"END\r\n" * 100 + b"MN\r\n")
+        self.assertGreater(int(server.stats("kbf")["log_lines_dropped"]), 0)
 
     def test_verbosity_2_with_a_log_that_is_not_read_delays_no_client(self):
         with Pipe() as pipe, Server("-t", "2", stderr=pipe.start) as server:
