@@ -134,11 +134,11 @@ void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sock
   event_add(signals.back().get(), nullptr);
   SetStopSignals(SIG_UNBLOCK);
 
-  sockets.Listen();
   for (const auto& worker : workers) worker->Start();
   {
     const Maintenance maintenance(*state.store, state.clock);
     const Listener listener(state, PointersTo(workers), base.get());
+    sockets.Listen();  // last: whatever can fail has been done
     // A daemon that starts well prints nothing on its caller's terminal, as in memcached.
     if (!state.options.daemonize || state.options.verbosity > 0) {
       LogStartupSummary(*state.store, sockets);

@@ -10,6 +10,7 @@
 #include "src/io/plain_transport.h"
 #include "src/log.h"
 #include "src/process/startup_error.h"
+#include "src/process/thread.h"
 
 namespace server {
 namespace {
@@ -41,6 +42,9 @@ Worker::Worker(State& state) : state_(state), context_(state) {
 }
 
 Worker::~Worker() {
+  // Still running if the start of the server fails.
+  if (thread_.joinable()) Stop();
+  Join();
   while (first_ != nullptr) Remove(first_);
   for (event* each : {wake_, resume_, retry_, second_, drain_}) {
     if (each != nullptr) event_free(each);
@@ -49,11 +53,7 @@ Worker::~Worker() {
 }
 
 void Worker::Start() {
-  thread_ = std::thread([this] {
-    // The allocator sets up its data of this thread now: without memory it could not do so later.
-    kbf::FreeShared(kbf::AllocateShared(1));
-    event_base_dispatch(context_.base);
-  });
+  thread_ = StartThread([this] { event_base_dispatch(context_.base); });
 }
 
 void Worker::Join() {

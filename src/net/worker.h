@@ -28,7 +28,7 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
  public:
   // Adds itself to the state. Throws StartupError. REQUIRES: no worker runs yet.
   explicit Worker(State& state);
-  ~Worker();
+  ~Worker();  // stops it if it runs
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 

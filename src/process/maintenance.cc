@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "src/process/thread.h"
+
 namespace server {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr unsigned kProbesPerSecond = 1024;
 }  // namespace
 
 Maintenance::Maintenance(kbf::Store& store, const Clock& clock)
-    : store_(store), clock_(clock), thread_([this] { Run(); }) {}
+    : store_(store), clock_(clock), thread_(StartThread([this] { Run(); })) {}
 
 Maintenance::~Maintenance() {
   {
