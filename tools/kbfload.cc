@@ -157,7 +157,7 @@ void AddMix(CLI::App* app, Settings* settings, std::string* mix) {
   add("--mix", mix, "shares of get:set:delete")->capture_default_str();
   add("--zipf", &settings->mix.zipf, "Zipf exponent of the keys' popularity; 0: uniform")
       ->check(tools::Real(0.0, 10.0));
-  add("--strangers", &settings->mix.strangers, "share of gets that ask for keys nobody stored")
+  add("--absent", &settings->mix.absent_asked, "share of gets that ask for keys nobody stored")
       ->check(tools::Real(0.0, 1.0));
   add("--pass", &settings->mix.pass, "another pass draws other keys by the same rules")
       ->check(kWhole32);
@@ -207,7 +207,7 @@ std::vector<Command> AddCommands(CLI::App* app, Settings* settings, std::string*
   };
 
   CLI::App* const fill = command("fill", "store all keys", 1);
-  CLI::App* const verify = command("verify", "ask for all keys, and as many strangers", 1);
+  CLI::App* const verify = command("verify", "ask for all keys, and as many absent keys", 1);
   CLI::App* const run = command("run", "a mix of requests for some time", 1);
   CLI::App* const sweep = command("sweep", "a table over connections, pipeline and multiget", 1);
   CLI::App* const compare = command("compare", "the same work for two servers in turn", 2);

@@ -200,35 +200,59 @@ std::vector<std::byte> EncodeReplicaUpdate(const ReplicaUpdateHead& head,
   return out.Finish();
 }
 
-ApplyStatus DecodeReplicaUpdate(std::span<const std::byte> bytes, const ReplicaShape& shape,
-                                ReplicaUpdate* update) {
-  if (bytes.size() < kChecksumBytes) return ApplyStatus::kMalformed;
+namespace {
+
+// The numbers in front of the positions, as they stand in the update.
+struct Numbers {
+  uint8_t format = 0, flags = 0, rice = 0;
+  uint64_t bits = 0, num_hashes = 0, base = 0, version = 0, count = 0;
+};
+
+// Nothing where the update ends too early or its numbers cannot be right.
+std::optional<Numbers> ReadNumbers(Reader* in) {
+  Numbers numbers;
+  bool complete = true;
+  const auto take = [&complete](auto read, auto* into) {
+    complete = complete && read.has_value();
+    if (complete) *into = *read;
+  };
+  take(in->Byte(), &numbers.format);
+  take(in->Byte(), &numbers.flags);
+  for (uint64_t* number :
+       {&numbers.bits, &numbers.num_hashes, &numbers.base, &numbers.version, &numbers.count}) {
+    take(in->Number(), number);
+  }
+  take(in->Byte(), &numbers.rice);
+  if (!complete || numbers.format != kFormat || numbers.flags > (kFromEmpty | kBitmap) ||
+      numbers.rice > kRiceMax) {
+    return std::nullopt;
+  }
+  return numbers;
+}
+
+bool ChecksumFits(std::span<const std::byte> bytes) {
   const auto body = bytes.first(bytes.size() - kChecksumBytes);
   uint32_t sum = 0;
   for (unsigned i = 0; i < kChecksumBytes; ++i) {
     sum |= std::to_integer<uint32_t>(bytes[body.size() + i]) << 8 * i;
   }
-  if (sum != ReplicaUpdateChecksum(body)) return ApplyStatus::kMalformed;
-  Reader in(body);
-  const auto format = in.Byte();
-  const auto flags = in.Byte();
-  const auto bits = in.Number();
-  const auto num_hashes = in.Number();
-  const auto base = in.Number();
-  const auto version = in.Number();
-  const auto count = in.Number();
-  const auto rice = in.Byte();
-  if (!format || !flags || !bits || !num_hashes || !base || !version || !count || !rice) {
-    return ApplyStatus::kMalformed;
-  }
-  if (*format != kFormat || *flags > (kFromEmpty | kBitmap) || *rice > kRiceMax) {
-    return ApplyStatus::kMalformed;
-  }
-  if (*bits != shape.bits || *num_hashes != shape.num_hashes) return ApplyStatus::kWrongShape;
-  update->head = {shape, (*flags & kFromEmpty) != 0, *base, *version};
+  return sum == ReplicaUpdateChecksum(body);
+}
+
+}  // namespace
+
+ApplyStatus DecodeReplicaUpdate(std::span<const std::byte> bytes, const ReplicaShape& shape,
+                                ReplicaUpdate* update) {
+  if (bytes.size() < kChecksumBytes || !ChecksumFits(bytes)) return ApplyStatus::kMalformed;
+  Reader in(bytes.first(bytes.size() - kChecksumBytes));
+  const auto numbers = ReadNumbers(&in);
+  if (!numbers) return ApplyStatus::kMalformed;
+  const auto& [format, flags, rice, bits, num_hashes, base, version, count] = *numbers;
+  if (bits != shape.bits || num_hashes != shape.num_hashes) return ApplyStatus::kWrongShape;
+  update->head = {shape, (flags & kFromEmpty) != 0, base, version};
   update->positions.clear();
-  if ((*flags & kBitmap) != 0) return ReadBitmap(in.Rest(), *count, *bits, &update->positions);
-  return ReadGaps(&in, *count, *rice, *bits, &update->positions);
+  if ((flags & kBitmap) != 0) return ReadBitmap(in.Rest(), count, bits, &update->positions);
+  return ReadGaps(&in, count, rice, bits, &update->positions);
 }
 
 }  // namespace kbf

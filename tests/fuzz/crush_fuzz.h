@@ -1,5 +1,6 @@
 // What must hold for any crush file: a line is refused with std::invalid_argument, or it gives a
-// crew within its limits whose keys every protocol can carry, and a source that asks only for them.
+// client group within its limits whose keys every protocol can carry, and a source that asks only
+// for them.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ inline const char* FuzzCrushKeys(const CrushLine& line) {
   try {
     const Workload workload(line.workload);
     for (const uint64_t number : {uint64_t{0}, workload.keys() - 1}) {
-      for (const KeyCode code : {StoredKey(number), StrangerKey(number)}) {
+      for (const KeyCode code : {StoredKey(number), AbsentKey(number)}) {
         std::string key(workload.KeyBytes(code), '\0');
         workload.WriteKey(code, key.data());
         if (!IsKey(key)) return "a key that no server takes";
@@ -33,8 +34,8 @@ inline const char* FuzzCrushKeys(const CrushLine& line) {
 }
 
 inline const char* FuzzCrushSource(const CrushLine& line) {
-  const auto source = CycleKeys(line.cycle)(line.crew.connections - 1);
-  std::vector<Task> tasks(std::min(line.crew.multiget, 100u));
+  const auto source = CycleKeys(line.cycle)(line.clients.connections - 1);
+  std::vector<Task> tasks(std::min(line.clients.multiget, 100u));
   uint64_t asked = 0;
   for (int i = 0; i < 3; ++i) {
     const size_t count = source->Next(tasks);
@@ -54,15 +55,17 @@ inline const char* FuzzCrush(std::string_view input) {
     // Making a workload takes a millisecond: a few lines say as much as many.
     size_t lines = 0;
     for (const CrushLine& line : ReadCrush(file.path(), server)) {
-      if (line.crew.connections == 0 || line.crew.pipeline == 0 || line.crew.multiget == 0) {
+      if (line.clients.connections == 0 || line.clients.pipeline == 0 ||
+          line.clients.multiget == 0) {
         return "a number of 0";
       }
       if (line.workload.keys == 0) return "no keys";
-      if (line.crew.own_threads > line.crew.connections) return "a thread without connections";
-      if (line.crew.meta_flags && line.crew.meta_flags->find('\n') != std::string::npos) {
+      if (line.clients.own_threads > line.clients.connections)
+        return "a thread without connections";
+      if (line.clients.meta_flags && line.clients.meta_flags->find('\n') != std::string::npos) {
         return "a flag that ends the line";
       }
-      if (line.crew.server.is_unix()) return "a host that has become a path";
+      if (line.clients.server.is_unix()) return "a host that has become a path";
       if (++lines > 3) break;
       if (const char* fault = FuzzCrushKeys(line)) return fault;
       if (const char* fault = FuzzCrushSource(line)) return fault;

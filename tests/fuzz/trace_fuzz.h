@@ -42,7 +42,7 @@ inline const char* FuzzTraceFile(const std::string& path) {
   const Trace trace = ReadTrace(path, kValueBytesMax);
   if (const char* fault = FuzzKeyList(*trace.keys)) return fault;
   for (const Task& task : *trace.tasks) {
-    if (task.key / 2 >= trace.keys->size() || IsStranger(task.key)) return "a key out of the list";
+    if (task.key / 2 >= trace.keys->size() || IsAbsentKey(task.key)) return "a key out of the list";
     if (task.value_bytes != Task::kDrawnBytes && task.value_bytes > kValueBytesMax) {
       return "a value that is too long";
     }

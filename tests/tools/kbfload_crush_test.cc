@@ -128,9 +128,9 @@ Ran RunLine(const std::string& line) {
         [&ran](std::string* in, std::string* out) { return ran.seen(in, out); });
     CrushLine crush = ParseCrushLine(line, server.address());
     const Workload workload(crush.workload);
-    crush.crew.workload = &workload;
-    crush.crew.sources = CycleKeys(crush.cycle);
-    ran.outcome = RunLoad({crush.crew}, {.timeout_s = 120}, nullptr);
+    crush.clients.workload = &workload;
+    crush.clients.sources = CycleKeys(crush.cycle);
+    ran.outcome = RunLoad({crush.clients}, {.timeout_s = 120}, nullptr);
   }
   CAPTURE(ran.outcome.failure);
   CHECK(ran.outcome.failure.empty());
@@ -162,31 +162,31 @@ TEST_SUITE("tools") {
         "pipelines=8,mget_count=500000,key_prealloc=1,key_randomize=1",
         kNowhere);
     CHECK(get.cycle.verb == Verb::kGet);
-    CHECK(get.crew.wire == protocol::Wire::kText);
-    CHECK(get.crew.connections == 50);
-    CHECK(get.crew.pipeline == 8);
-    CHECK(get.crew.multiget == 500000);
-    CHECK_FALSE(get.crew.check_values);
+    CHECK(get.clients.wire == protocol::Wire::kText);
+    CHECK(get.clients.connections == 50);
+    CHECK(get.clients.pipeline == 8);
+    CHECK(get.clients.multiget == 500000);
+    CHECK_FALSE(get.clients.check_values);
     CHECK(get.cycle.order == KeyOrder::kShuffled);
     CHECK(get.cycle.keys == 1000);
     CHECK(get.workload.keys == 1000);
     CHECK(get.workload.key_prefix == "foobar");
     CHECK(get.workload.value_size == "100");
-    CHECK(get.crew.server.Name() == "127.0.0.1:9");
+    CHECK(get.clients.server.Name() == "127.0.0.1:9");
     const CrushLine set = ParseCrushLine("send=binary_set,value=hi,expire=60,port=99", kNowhere);
     CHECK(set.cycle.verb == Verb::kSet);
-    CHECK(set.crew.wire == protocol::Wire::kBinary);
-    CHECK(set.crew.check_values);
-    CHECK(set.crew.ttl_s == 60);
+    CHECK(set.clients.wire == protocol::Wire::kBinary);
+    CHECK(set.clients.check_values);
+    CHECK(set.clients.ttl_s == 60);
     CHECK(set.workload.value == "hi");
-    CHECK(set.crew.server.Name() == "127.0.0.1:99");
+    CHECK(set.clients.server.Name() == "127.0.0.1:99");
     CHECK(set.cycle.group_ops == UINT64_MAX);
-    CHECK(set.crew.every_us == 0);
-    CHECK(set.crew.own_threads == 0);
-    CHECK(ParseCrushLine("send=meta_get", kNowhere).crew.wire == protocol::Wire::kMeta);
-    CHECK_FALSE(ParseCrushLine("send=meta_get", kNowhere).crew.meta_flags.has_value());
-    CHECK_FALSE(ParseCrushLine("send=bin_set,recv=blind_recv", kNowhere).crew.check_values);
-    CHECK(ParseCrushLine("send=bin_getq", kNowhere).crew.multiget == 2);
+    CHECK(set.clients.every_us == 0);
+    CHECK(set.clients.own_threads == 0);
+    CHECK(ParseCrushLine("send=meta_get", kNowhere).clients.wire == protocol::Wire::kMeta);
+    CHECK_FALSE(ParseCrushLine("send=meta_get", kNowhere).clients.meta_flags.has_value());
+    CHECK_FALSE(ParseCrushLine("send=bin_set,recv=blind_recv", kNowhere).clients.check_values);
+    CHECK(ParseCrushLine("send=bin_getq", kNowhere).clients.multiget == 2);
     const CrushLine zipf = ParseCrushLine("send=ascii_get,live_rand_zipf=1", kNowhere);
     CHECK(zipf.cycle.order == KeyOrder::kZipf);
     CHECK(zipf.cycle.zipf_skew == 0.25);
@@ -288,23 +288,23 @@ TEST_SUITE("tools") {
 
   TEST_CASE("kbfload: lines of crush with and without threads of their own run side by side") {
     const FakeServer server{Recorder()};
-    std::vector<Crew> crews;
+    std::vector<ClientGroup> client_groups;
     std::vector<std::unique_ptr<Workload>> workloads;
     for (const char* line :
          {"send=ascii_set,conns=3,stop_after=50,thread=1", "send=ascii_touch,conns=2,stop_after=60",
           "send=ascii_delete,conns=1,stop_after=70,thread=2"}) {
       const CrushLine crush = ParseCrushLine(line, server.address());
       workloads.push_back(std::make_unique<Workload>(crush.workload));
-      crews.push_back(crush.crew);
-      crews.back().workload = workloads.back().get();
-      crews.back().sources = CycleKeys(crush.cycle);
+      client_groups.push_back(crush.clients);
+      client_groups.back().workload = workloads.back().get();
+      client_groups.back().sources = CycleKeys(crush.cycle);
     }
-    const Outcome outcome = RunLoad(crews, {.threads = 2, .timeout_s = 120}, nullptr);
+    const Outcome outcome = RunLoad(client_groups, {.threads = 2, .timeout_s = 120}, nullptr);
     CHECK(outcome.failure.empty());
     CHECK(outcome.threads == 2 + 1 + 2);
-    CHECK(outcome.crews[0].AllOps() == 50);
-    CHECK(outcome.crews[1].AllOps() == 60);
-    CHECK(outcome.crews[2].AllOps() == 140);
+    CHECK(outcome.client_groups[0].AllOps() == 50);
+    CHECK(outcome.client_groups[1].AllOps() == 60);
+    CHECK(outcome.client_groups[2].AllOps() == 140);
   }
 
   TEST_CASE("kbfload: crush with usleep sends one batch a pause, however fast the answers come") {
@@ -330,9 +330,10 @@ TEST_SUITE("tools") {
     });
     CrushLine crush = ParseCrushLine("send=ascii_set,usleep=2000,stop_after=110", server.address());
     const Workload workload(crush.workload);
-    crush.crew.workload = &workload;
-    crush.crew.sources = CycleKeys(crush.cycle);
-    const Histogram latency = RunLoad({crush.crew}, {.timeout_s = 120}, nullptr).All().AllLatency();
+    crush.clients.workload = &workload;
+    crush.clients.sources = CycleKeys(crush.cycle);
+    const Histogram latency =
+        RunLoad({crush.clients}, {.timeout_s = 120}, nullptr).All().AllLatency();
     CHECK(latency.count() == 110);
     CHECK(latency.CountBetween(100'000'000, Histogram::kLimitNs) > 40);
   }
@@ -423,9 +424,9 @@ TEST_SUITE("tools") {
                 (with_flags ? " f" : ""),
             server.address());
         const Workload workload(crush.workload);
-        crush.crew.workload = &workload;
-        crush.crew.sources = CycleKeys(crush.cycle);
-        const Tally tally = RunLoad({crush.crew}, {.timeout_s = 120}, nullptr).All();
+        crush.clients.workload = &workload;
+        crush.clients.sources = CycleKeys(crush.cycle);
+        const Tally tally = RunLoad({crush.clients}, {.timeout_s = 120}, nullptr).All();
         const bool right = reply.ends_with("hi\r\n") && (!with_flags || reply[6] == '7');
         CHECK(tally.hits == (right ? 3 : 0));
         CHECK(tally.wrong == (right ? 0 : 3));
@@ -467,9 +468,9 @@ TEST_SUITE("tools") {
       });
       CrushLine crush = ParseCrushLine("send=bin_setq,stop_after=10", server.address());
       const Workload workload(crush.workload);
-      crush.crew.workload = &workload;
-      crush.crew.sources = CycleKeys(crush.cycle);
-      const Outcome outcome = RunLoad({crush.crew}, {.timeout_s = 120}, nullptr);
+      crush.clients.workload = &workload;
+      crush.clients.sources = CycleKeys(crush.cycle);
+      const Outcome outcome = RunLoad({crush.clients}, {.timeout_s = 120}, nullptr);
       CHECK(outcome.failure.find("what was not asked") != std::string::npos);
     }
   }
@@ -504,9 +505,9 @@ TEST_SUITE("tools") {
     CrushLine crush = ParseCrushLine(
         "send=bin_getq,recv=blind_read,mget_count=3,key_count=2,stop_after=3", server.address());
     const Workload workload(crush.workload);
-    crush.crew.workload = &workload;
-    crush.crew.sources = CycleKeys(crush.cycle);
-    const Outcome outcome = RunLoad({crush.crew}, {.timeout_s = 120}, nullptr);
+    crush.clients.workload = &workload;
+    crush.clients.sources = CycleKeys(crush.cycle);
+    const Outcome outcome = RunLoad({crush.clients}, {.timeout_s = 120}, nullptr);
     CHECK(outcome.failure.empty());
     CHECK(outcome.All().hits == 1);
     CHECK(outcome.All().misses == 2);

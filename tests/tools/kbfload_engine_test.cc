@@ -67,22 +67,22 @@ constexpr double kPatience_s = 120;
 
 struct World {
   Workload workload;
-  Crew crew;
+  ClientGroup clients;
 
   explicit World(const Address& server, uint64_t keys = 1000)
       : workload({.seed = 6, .keys = keys, .value_size = "1-300"}) {
-    crew.server = server;
-    crew.connections = 3;
-    crew.pipeline = 7;
-    crew.workload = &workload;
+    clients.server = server;
+    clients.connections = 3;
+    clients.pipeline = 7;
+    clients.workload = &workload;
   }
   Outcome Fill(const LoadOptions& options = {.timeout_s = kPatience_s}) {
-    crew.sources = WalkKeys(Verb::kSet, 0, 2, StoredKey(workload.keys()));
-    return RunLoad({crew}, options, nullptr);
+    clients.sources = WalkKeys(Verb::kSet, 0, 2, StoredKey(workload.keys()));
+    return RunLoad({clients}, options, nullptr);
   }
   Outcome Verify(const LoadOptions& options = {.timeout_s = kPatience_s}) {
-    crew.sources = WalkKeys(Verb::kGet, 0, 1, StoredKey(workload.keys()));
-    return RunLoad({crew}, options, nullptr);
+    clients.sources = WalkKeys(Verb::kGet, 0, 1, StoredKey(workload.keys()));
+    return RunLoad({clients}, options, nullptr);
   }
   std::string KeyOf(KeyCode code) const {
     std::string key(workload.KeyBytes(code), '\0');
@@ -120,8 +120,8 @@ TEST_SUITE("tools") {
         CAPTURE(pipeline);
         const FakeServer server{TextServer()};
         World world(server.address());
-        world.crew.multiget = multiget;
-        world.crew.pipeline = pipeline;
+        world.clients.multiget = multiget;
+        world.clients.pipeline = pipeline;
         const Tally filled = world.Fill().All();
         CHECK(filled.ops[static_cast<size_t>(Verb::kSet)] == 1000);
         const Outcome outcome = world.Verify();
@@ -129,7 +129,7 @@ TEST_SUITE("tools") {
         CHECK(outcome.failure.empty());
         CHECK(tally.AllOps() == 2000);
         CHECK(tally.hits == 1000);
-        CHECK(tally.strangers == 1000);
+        CHECK(tally.absent_asked == 1000);
         CHECK(tally.misses + tally.wrong + tally.false_positives + tally.AllErrors() == 0);
       }
     }
@@ -156,20 +156,20 @@ TEST_SUITE("tools") {
     uint64_t lost = 0, changed = 0, invented = 0;
     for (KeyCode code = 0; code < 2000; ++code) {
       const unsigned what = kind(world.KeyOf(code));
-      lost += !IsStranger(code) && what == 0;
-      changed += !IsStranger(code) && (what == 1 || what == 2);
-      invented += IsStranger(code) && what == 3;
+      lost += !IsAbsentKey(code) && what == 0;
+      changed += !IsAbsentKey(code) && (what == 1 || what == 2);
+      invented += IsAbsentKey(code) && what == 3;
     }
     REQUIRE(lost * changed * invented > 0);
     lying = true;
     for (const unsigned multiget : {1u, 13u}) {
-      world.crew.multiget = multiget;
+      world.clients.multiget = multiget;
       const Tally tally = world.Verify().All();
       CHECK(tally.misses == lost);
       CHECK(tally.wrong == changed);
       CHECK(tally.false_positives == invented);
       CHECK(tally.hits == 1000 - lost - changed);
-      CHECK(tally.strangers == 1000);
+      CHECK(tally.absent_asked == 1000);
     }
   }
 
@@ -179,11 +179,11 @@ TEST_SUITE("tools") {
     MixOptions mix;
     mix.mix = ParseMix("1:0:0");
     mix.ops = 3000;
-    world.crew.read_through = true;
-    world.crew.connections = 1;
-    world.crew.pipeline = 1;
-    world.crew.sources = DrawKeys(world.workload, mix, world.crew.connections);
-    const Tally tally = RunLoad({world.crew}, {.timeout_s = kPatience_s}, nullptr).All();
+    world.clients.read_through = true;
+    world.clients.connections = 1;
+    world.clients.pipeline = 1;
+    world.clients.sources = DrawKeys(world.workload, mix, world.clients.connections);
+    const Tally tally = RunLoad({world.clients}, {.timeout_s = kPatience_s}, nullptr).All();
     CHECK(tally.misses == 100);
     CHECK(tally.ops[static_cast<size_t>(Verb::kSet)] == 100);
     CHECK(tally.hits == 2900);
@@ -198,8 +198,8 @@ TEST_SUITE("tools") {
     mix.mix = ParseMix("5:2:1");
     mix.zipf = 0.9;
     mix.ops = 12000;
-    world.crew.sources = DrawKeys(world.workload, mix, world.crew.connections);
-    const Outcome outcome = RunLoad({world.crew}, {.timeout_s = kPatience_s}, nullptr);
+    world.clients.sources = DrawKeys(world.workload, mix, world.clients.connections);
+    const Outcome outcome = RunLoad({world.clients}, {.timeout_s = kPatience_s}, nullptr);
     const Tally tally = outcome.All();
     CHECK(outcome.failure.empty());
     CHECK(tally.AllOps() == 12000);
@@ -211,7 +211,7 @@ TEST_SUITE("tools") {
   TEST_CASE("kbfload: threads share a walk, and each answer is counted once") {
     const FakeServer server{TextServer()};
     World world(server.address(), 5000);
-    world.crew.connections = 9;
+    world.clients.connections = 9;
     LoadOptions options;
     options.threads = 3;
     options.timeout_s = kPatience_s;
@@ -312,15 +312,15 @@ TEST_SUITE("tools") {
       return good(in, out);
     });
     World world(server.address(), 100);
-    world.crew.connections = 1;
-    world.crew.pipeline = 1000;
+    world.clients.connections = 1;
+    world.clients.pipeline = 1000;
     MixOptions mix;
     mix.ops = 1000;
-    world.crew.sources = DrawKeys(world.workload, mix, world.crew.connections);
+    world.clients.sources = DrawKeys(world.workload, mix, world.clients.connections);
     LoadOptions options;
     options.rate = 2000;
     options.timeout_s = kPatience_s;
-    const Histogram latency = RunLoad({world.crew}, options, nullptr).All().AllLatency();
+    const Histogram latency = RunLoad({world.clients}, options, nullptr).All().AllLatency();
     CHECK(latency.count() == 1000);
     CHECK(latency.CountBetween(100'000'000, Histogram::kLimitNs) > 200);
   }

@@ -61,14 +61,14 @@ TEST_SUITE("tools") {
     CHECK(gets->Next(tasks) == 0);
   }
 
-  TEST_CASE("kbfload: a mix has its shares of verbs and strangers, and follows from the seed") {
+  TEST_CASE("kbfload: a mix has its shares of verbs and absent keys, and follows from the seed") {
     const Workload workload({.seed = 4, .keys = 1000});
     MixOptions options;
     options.mix = ParseMix("7:2:1");
-    options.strangers = 0.25;
+    options.absent_asked = 0.25;
     constexpr double kCount = 200000;
     std::array<double, kVerbs> verbs{};
-    double strangers = 0;
+    double absent_asked = 0;
     const auto source = DrawKeys(workload, options, 4)(3);
     const auto again = DrawKeys(workload, options, 4)(3);
     Task task;
@@ -79,8 +79,8 @@ TEST_SUITE("tools") {
       CHECK(task.key == same.key);
       CHECK(task.key / 2 < 1000);
       ++verbs[static_cast<size_t>(task.verb)];
-      strangers += IsStranger(task.key);
-      CHECK((task.verb == Verb::kGet || !IsStranger(task.key)));
+      absent_asked += IsAbsentKey(task.key);
+      CHECK((task.verb == Verb::kGet || !IsAbsentKey(task.key)));
     }
     const auto near = [](double count, double share) {
       return std::abs(count - share * kCount) < 5 * std::sqrt(kCount * share * (1 - share));
@@ -88,7 +88,7 @@ TEST_SUITE("tools") {
     CHECK(near(verbs[0], 0.7));
     CHECK(near(verbs[1], 0.2));
     CHECK(near(verbs[2], 0.1));
-    CHECK(near(strangers, 0.7 * 0.25));
+    CHECK(near(absent_asked, 0.7 * 0.25));
     options.pass = 1;
     const auto other = DrawKeys(workload, options, 4)(3);
     int equal = 0;

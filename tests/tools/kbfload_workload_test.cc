@@ -40,7 +40,7 @@ TEST_SUITE("tools") {
       "kbfload: keys and values are pinned: other bytes would not find what was filled before") {
     const Workload workload({.seed = 1});
     CHECK(KeyOf(workload, StoredKey(0)) == "Zqw_T5w3zrMjbAQCfvvKOPlPhkPZl11cv9zYClEXFhQ");
-    CHECK(KeyOf(workload, StrangerKey(7)) == "qPyFCxFAbtFAert2m4af4bg1eHs3i-DYqtXHYiYc_");
+    CHECK(KeyOf(workload, AbsentKey(7)) == "qPyFCxFAbtFAert2m4af4bg1eHs3i-DYqtXHYiYc_");
     CHECK(workload.ValueOf(StoredKey(0)).number == 2499);
     const std::string value = ValueOf(workload, StoredKey(0));
     CHECK(value.size() == 576);
@@ -48,7 +48,7 @@ TEST_SUITE("tools") {
     CHECK(Hex(value.substr(568)) == "ee35ad3ae6ba7c65");
   }
 
-  TEST_CASE("kbfload: stored keys and strangers are all different, whatever their sizes") {
+  TEST_CASE("kbfload: stored keys and absent keys are all different, whatever their sizes") {
     for (const char* size : {"etc", "4", "3-5", "11", "12", "250"}) {
       CAPTURE(size);
       const uint64_t keys = std::string(size) == "3-5" ? 100000 : 200000;
@@ -127,11 +127,11 @@ TEST_SUITE("tools") {
     const Workload listed({.names = names});
     CHECK(listed.keys() == 3);
     for (uint64_t i = 0; i < 3; ++i) CHECK(KeyOf(listed, StoredKey(i)) == (*names)[i]);
-    CHECK(KeyOf(listed, StrangerKey(0)).size() >= 11);
+    CHECK(KeyOf(listed, AbsentKey(0)).size() >= 11);
     const Workload numbered({.keys = 100, .key_prefix = "foo"});
     CHECK(KeyOf(numbered, StoredKey(0)) == "foo0");
     CHECK(KeyOf(numbered, StoredKey(99)) == "foo99");
-    CHECK(KeyOf(numbered, StrangerKey(0)) == "foo100");
+    CHECK(KeyOf(numbered, AbsentKey(0)) == "foo100");
     const Workload fixed({.value = "hi"});
     CHECK(ValueOf(fixed, StoredKey(4)) == "hi");
     CHECK(fixed.IsValue(fixed.ValueOf(StoredKey(4)), "hi"));

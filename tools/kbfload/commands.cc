@@ -57,10 +57,10 @@ int Fill(const Settings& settings) {
 
 int Verify(const Settings& settings) {
   const Session session(settings);
-  Crew crew = session.NewCrew(FirstServer(settings));
+  ClientGroup clients = session.NewClientGroup(FirstServer(settings));
   const KeyCode end = StoredKey(session.workload().keys());
-  crew.sources = WalkKeys(Verb::kGet, 0, 1, end);
-  Result result = session.Measure("verify", crew, static_cast<double>(end));
+  clients.sources = WalkKeys(Verb::kGet, 0, 1, end);
+  Result result = session.Measure("verify", clients, static_cast<double>(end));
   result.misses_are_errors = true;
   return Report(session, result);
 }
@@ -73,7 +73,7 @@ int Run(const Settings& settings) {
   }
   // A limit of seconds holds also where operations are counted: whichever comes first.
   Outcome outcome;
-  const Result result = session.MeasureAll("run", {session.RunCrew(server)}, settings.load,
+  const Result result = session.MeasureAll("run", {session.RunClientGroup(server)}, settings.load,
                                            session.RunOps(), &outcome);
   return Report(session, result);
 }
@@ -87,12 +87,12 @@ void PrintSweepHead(FILE* out) {
                "multiget", "ops/s", "hits %", "cpu/op", "p50", "p99", "p99.9", "own cpu");
 }
 
-void PrintSweepRow(const Crew& crew, const Result& result, FILE* out) {
+void PrintSweepRow(const ClientGroup& clients, const Result& result, FILE* out) {
   const Histogram latency = result.tally.AllLatency();
   const auto cpu = result.server_cpu_us_per_op();
   std::fprintf(
-      out, "%11u %8u %8u %12s %7.2f %s %s %s %s %7.0f%%\n", crew.connections, crew.pipeline,
-      crew.multiget, Grouped(static_cast<uint64_t>(result.ops_per_second())).c_str(),
+      out, "%11u %8u %8u %12s %7.2f %s %s %s %s %7.0f%%\n", clients.connections, clients.pipeline,
+      clients.multiget, Grouped(static_cast<uint64_t>(result.ops_per_second())).c_str(),
       100 * result.hit_ratio().value_or(0), Right(cpu ? Duration(1000 * *cpu) : "-", 8).c_str(),
       Right(Duration(latency.Percentile(0.5)), 9).c_str(),
       Right(Duration(latency.Percentile(0.99)), 9).c_str(),
@@ -101,21 +101,21 @@ void PrintSweepRow(const Crew& crew, const Result& result, FILE* out) {
 }
 
 // Every combination, in the order of the lists.
-std::vector<Crew> SweepCrews(const Session& session, const Address& server) {
+std::vector<ClientGroup> SweepGroups(const Session& session, const Address& server) {
   const Settings& settings = session.settings();
-  std::vector<Crew> crews;
+  std::vector<ClientGroup> client_groups;
   for (const unsigned connections : settings.connections) {
     for (const unsigned pipeline : settings.pipeline) {
       for (const unsigned multiget : settings.multiget) {
-        Crew crew = session.NewCrew(server);
-        crew.connections = connections;
-        crew.pipeline = pipeline;
-        crew.multiget = multiget;
-        crews.push_back(session.RunCrew(std::move(crew)));
+        ClientGroup clients = session.NewClientGroup(server);
+        clients.connections = connections;
+        clients.pipeline = pipeline;
+        clients.multiget = multiget;
+        client_groups.push_back(session.RunClientGroup(std::move(clients)));
       }
     }
   }
-  return crews;
+  return client_groups;
 }
 
 }  // namespace
@@ -132,12 +132,12 @@ int Sweep(const Settings& settings) {
   session.PrintHead("sweep", server.Name(), "");
   std::fprintf(session.out(), "\n");
   PrintSweepHead(session.out());
-  for (const Crew& crew : SweepCrews(session, server)) {
-    const Result result = session.Measure("sweep", crew, session.RunOps());
-    PrintSweepRow(crew, result, session.out());
+  for (const ClientGroup& clients : SweepGroups(session, server)) {
+    const Result result = session.Measure("sweep", clients, session.RunOps());
+    PrintSweepRow(clients, result, session.out());
     JsonObject cell;
-    cell.Put("connections", crew.connections).Put("pipeline", crew.pipeline);
-    cell.Put("multiget", crew.multiget);
+    cell.Put("connections", clients.connections).Put("pipeline", clients.pipeline);
+    cell.Put("multiget", clients.multiget);
     result.PutInto(&cell);
     cells.push_back(cell);
     results.push_back(result);
@@ -250,8 +250,8 @@ Rounds CompareRounds(const Session& session, const std::array<Address, 2>& serve
       Outcome outcome;
       const std::string title =
           std::string("round ") + std::to_string(round + 1) + (which == 0 ? " A" : " B");
-      Result result = session.MeasureAll(title, {session.RunCrew(servers[which])}, settings.load,
-                                         session.RunOps(), &outcome);
+      Result result = session.MeasureAll(title, {session.RunClientGroup(servers[which])},
+                                         settings.load, session.RunOps(), &outcome);
       result.command = "compare";
       rounds[which].push_back(result);
       if (!result.failure.empty() || result.interrupted) return rounds;

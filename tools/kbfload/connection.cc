@@ -75,13 +75,13 @@ void Buffer::Drop(size_t bytes) {
   if (begin_ == end_) Clear();
 }
 
-Connection::Connection(Socket socket, const Crew& crew, Tally* tally,
+Connection::Connection(Socket socket, const ClientGroup& clients, Tally* tally,
                        std::unique_ptr<Source> source)
     : socket_(std::move(socket)),
-      crew_(&crew),
+      clients_(&clients),
       tally_(tally),
       source_(std::move(source)),
-      tasks_(crew.multiget) {}
+      tasks_(clients.multiget) {}
 
 // ---- making a batch ----
 
@@ -106,7 +106,7 @@ bool Connection::Add(int64_t start_ns) {
   const Verb verb = tasks_[0].verb;
   requests_.push_back(
       {verb, static_cast<uint32_t>(asked_.size()), static_cast<uint32_t>(count), start_ns});
-  if (verb == Verb::kGet && crew_->multiget > 1) {
+  if (verb == Verb::kGet && clients_->multiget > 1) {
     AddGets(count);
   } else {
     AddSingle(tasks_[0]);
@@ -115,18 +115,18 @@ bool Connection::Add(int64_t start_ns) {
 }
 
 char* Connection::AddKey(protocol::RequestFrame frame, const Task& task, uint32_t key_bytes) {
-  crew_->workload->WriteKey(task.key, frame.key);
+  clients_->workload->WriteKey(task.key, frame.key);
   asked_.push_back({task, static_cast<uint32_t>(frame.key - out_.at(0)), key_bytes});
   return frame.end;
 }
 
 void Connection::AddGets(size_t count) {
-  const Wire wire = crew_->wire;
+  const Wire wire = clients_->wire;
   const size_t request = requests_.size() - 1;
   char* const begin = out_.Reserve(protocol::kFrameBytesMax);
   out_.Grew(static_cast<size_t>(protocol::FrameGetsBegin(wire, begin) - begin));
   for (size_t i = 0; i < count; ++i) {
-    const uint32_t key_bytes = crew_->workload->KeyBytes(tasks_[i].key);
+    const uint32_t key_bytes = clients_->workload->KeyBytes(tasks_[i].key);
     char* const at = out_.Reserve(protocol::kFrameBytesMax + key_bytes);
     const auto opaque = static_cast<uint32_t>(asked_.size());
     const auto frame = protocol::FrameGetsKey(wire, key_bytes, opaque, at);
@@ -140,32 +140,32 @@ void Connection::AddGets(size_t count) {
 void Connection::AddSingle(const Task& task) {
   ValueId value;
   if (task.verb == Verb::kSet) {
-    value = crew_->workload->ValueOf(task.key);
+    value = clients_->workload->ValueOf(task.key);
     if (task.value_bytes != Task::kDrawnBytes) value = Workload::Resized(value, task.value_bytes);
   }
-  const uint32_t key_bytes = crew_->workload->KeyBytes(task.key);
-  const std::optional<std::string>& meta_flags = crew_->meta_flags;
+  const uint32_t key_bytes = clients_->workload->KeyBytes(task.key);
+  const std::optional<std::string>& meta_flags = clients_->meta_flags;
   char* const at = out_.Reserve(protocol::kFrameBytesMax + key_bytes + value.bytes +
                                 (meta_flags ? meta_flags->size() : 0));
-  const auto frame = protocol::FrameRequest(crew_->wire,
+  const auto frame = protocol::FrameRequest(clients_->wire,
                                             {.op = OpOf(task.verb),
-                                             .flags = crew_->workload->options().flags,
-                                             .exptime = crew_->ttl_s,
+                                             .flags = clients_->workload->options().flags,
+                                             .exptime = clients_->ttl_s,
                                              .opaque = static_cast<uint32_t>(asked_.size()),
                                              .key_bytes = key_bytes,
                                              .value_bytes = value.bytes,
                                              .decrement = task.verb == Verb::kDecr,
-                                             .quiet = crew_->quiet_sets,
+                                             .quiet = clients_->quiet_sets,
                                              .meta_flags = meta_flags},
                                             at);
-  if (task.verb == Verb::kSet) crew_->workload->WriteValue(value, frame.value);
+  if (task.verb == Verb::kSet) clients_->workload->WriteValue(value, frame.value);
   out_.Grew(static_cast<size_t>(AddKey(frame, task, key_bytes) - at));
 }
 
 void Connection::AddNoop() {
   char* const at = out_.Reserve(protocol::kFrameBytesMax);
-  const auto frame =
-      protocol::FrameRequest(crew_->wire, {.op = protocol::Op::kNoop, .opaque = kNoopOpaque}, at);
+  const auto frame = protocol::FrameRequest(clients_->wire,
+                                            {.op = protocol::Op::kNoop, .opaque = kNoopOpaque}, at);
   out_.Grew(static_cast<size_t>(frame.end - at));
   awaits_noop_ = true;
 }
@@ -173,14 +173,14 @@ void Connection::AddNoop() {
 // ---- sockets ----
 
 bool Connection::Fail(std::string what) {
-  failure_ = crew_->server.Name() + " " + std::move(what);
+  failure_ = clients_->server.Name() + " " + std::move(what);
   if (!tally_->last_error.empty()) failure_ += "; the last error was '" + tally_->last_error + "'";
   return false;
 }
 
 bool Connection::Send(int64_t now_ns) {
   cursor_ = key_errors_ = 0;
-  if (crew_->quiet_sets) AddNoop();
+  if (clients_->quiet_sets) AddNoop();
   return Write(now_ns);
 }
 
@@ -219,7 +219,8 @@ bool Connection::Receive(int64_t now_ns) {
 
   Reply reply;
   while (in_.size() > 0) {
-    const auto [status, consumed, needed] = protocol::ParseReply(crew_->wire, in_.view(), &reply);
+    const auto [status, consumed, needed] =
+        protocol::ParseReply(clients_->wire, in_.view(), &reply);
     if (status == protocol::ReplyStatus::kBroken) {
       return Fail("answers garbage: " + Shown(in_.view()));
     }
@@ -234,11 +235,11 @@ bool Connection::Receive(int64_t now_ns) {
 // ---- replies ----
 
 bool Connection::AnsweredByList(const Request& request) const {
-  return request.verb == Verb::kGet && (crew_->wire == Wire::kText || crew_->multiget > 1);
+  return request.verb == Verb::kGet && (clients_->wire == Wire::kText || clients_->multiget > 1);
 }
 
 bool Connection::HasOpaque(const Reply& reply, uint32_t expected) const {
-  return crew_->wire != Wire::kBinary || reply.opaque == expected;
+  return clients_->wire != Wire::kBinary || reply.opaque == expected;
 }
 
 bool Connection::Take(const Reply& reply, int64_t now_ns) {
@@ -278,7 +279,7 @@ bool Connection::TakeError(const Reply& reply, const Request& request, int64_t n
                                                             : tally_->errors;
   tally_->last_error = reply.text;
   // In a group outside of text the error is one key's, and the end still comes.
-  if (AnsweredByList(request) && crew_->wire != Wire::kText) {
+  if (AnsweredByList(request) && clients_->wire != Wire::kText) {
     ++count;
     return ++key_errors_ <= request.count;
   }
@@ -287,23 +288,28 @@ bool Connection::TakeError(const Reply& reply, const Request& request, int64_t n
   return true;
 }
 
+// Keys that no value came for were missed, but for those that errors came for.
+bool Connection::TakeEndOfGet(const Reply& reply, const Request& request, int64_t now_ns) {
+  const uint32_t opaque = clients_->multiget > 1 ? static_cast<uint32_t>(answered_) : request.first;
+  if (!HasOpaque(reply, opaque)) return false;
+  const uint32_t unanswered = request.count - cursor_;
+  const uint32_t missed = unanswered - std::min(unanswered, key_errors_);
+  for (uint32_t i = 0; i < missed; ++i) Miss(asked_[request.first + cursor_ + i]);
+  Finish(request, now_ns);
+  return true;
+}
+
 bool Connection::TakeGet(const Reply& reply, const Request& request, int64_t now_ns) {
   const bool list = AnsweredByList(request);
-  const Asked* const asked = &asked_[request.first];
   if (reply.kind == (list ? ReplyKind::kEnd : ReplyKind::kNotFound)) {
-    const uint32_t opaque = crew_->multiget > 1 ? static_cast<uint32_t>(answered_) : request.first;
-    if (!HasOpaque(reply, opaque)) return false;
-    const uint32_t unanswered = request.count - cursor_;
-    const uint32_t missed = unanswered - std::min(unanswered, key_errors_);
-    for (uint32_t i = 0; i < missed; ++i) Miss(asked[cursor_ + i]);
-    Finish(request, now_ns);
-    return true;
+    return TakeEndOfGet(reply, request, now_ns);
   }
+  const Asked* const asked = &asked_[request.first];
   const bool hit = reply.kind == ReplyKind::kValue ||
-                   (reply.kind == ReplyKind::kOk && crew_->meta_flags.has_value());
+                   (reply.kind == ReplyKind::kOk && clients_->meta_flags.has_value());
   if (!hit) return false;
   // Only meta's single get does not repeat the key.
-  const bool keyed = list || crew_->wire == Wire::kBinary;
+  const bool keyed = list || clients_->wire == Wire::kBinary;
   // A request can have a key twice, and the first of them may have missed: so the opaque too.
   const auto is_asked = [&](uint32_t i) {
     const Asked& one = asked[i];
@@ -312,7 +318,7 @@ bool Connection::TakeGet(const Reply& reply, const Request& request, int64_t now
   };
   for (; cursor_ < request.count && !is_asked(cursor_); ++cursor_) Miss(asked[cursor_]);
   if (cursor_ == request.count) return false;
-  Judge(asked[cursor_++], reply);
+  CheckValue(asked[cursor_++], reply);
   if (!list) Finish(request, now_ns);
   return true;
 }
@@ -323,27 +329,28 @@ bool Connection::TakeChange(const Reply& reply, const Request& request, int64_t 
     ++tally_->not_found;
   } else if (reply.kind == ReplyKind::kNotStored || reply.kind == ReplyKind::kExists) {
     ++tally_->not_stored;
-  } else if (!IsSuccess(request.verb, reply.kind, crew_->wire)) {
+  } else if (!IsSuccess(request.verb, reply.kind, clients_->wire)) {
     return false;
   }
   Finish(request, now_ns);
   return true;
 }
 
-void Connection::Judge(const Asked& asked, const Reply& reply) {
-  if (IsStranger(asked.task.key)) {
-    ++tally_->strangers;
+void Connection::CheckValue(const Asked& asked, const Reply& reply) {
+  if (IsAbsentKey(asked.task.key)) {
+    ++tally_->absent_asked;
     ++tally_->false_positives;
     return;
   }
-  const Workload& workload = *crew_->workload;
+  const Workload& workload = *clients_->workload;
   bool right = true;
-  if (crew_->check_values && reply.kind == ReplyKind::kValue) {
+  if (clients_->check_values && reply.kind == ReplyKind::kValue) {
     ValueId value = workload.ValueOf(asked.task.key);
-    if (crew_->any_size && reply.value.size() <= workload.options().value_bytes_max) {
+    if (clients_->any_size && reply.value.size() <= workload.options().value_bytes_max) {
       value = Workload::Resized(value, static_cast<uint32_t>(reply.value.size()));
     }
-    const bool with_flags = !crew_->meta_flags || crew_->meta_flags->find('f') != std::string::npos;
+    const bool with_flags =
+        !clients_->meta_flags || clients_->meta_flags->find('f') != std::string::npos;
     right = workload.IsValue(value, reply.value) &&
             (!with_flags || reply.flags == workload.options().flags);
   }
@@ -351,12 +358,12 @@ void Connection::Judge(const Asked& asked, const Reply& reply) {
 }
 
 void Connection::Miss(const Asked& asked) {
-  if (IsStranger(asked.task.key)) {
-    ++tally_->strangers;
+  if (IsAbsentKey(asked.task.key)) {
+    ++tally_->absent_asked;
     return;
   }
   ++tally_->misses;
-  if (crew_->read_through) refill_.push_back({Verb::kSet, asked.task.key});
+  if (clients_->read_through) refill_.push_back({Verb::kSet, asked.task.key});
 }
 
 void Connection::Finish(const Request& request, int64_t now_ns) {

@@ -5,7 +5,7 @@
 //
 // Promises:  a reply that nobody asked for, a key that was not asked for, a wrong opaque number or
 //            bytes that are no reply end the conversation (Failure()): counts are never guessed.
-// Requires:  one thread. The crew and the tally outlive it.
+// Requires:  one thread. The client group and the tally outlive it.
 // Costs:     no allocation once the buffers have grown to the size of a batch. Keys and values are
 //            generated in the send buffer; keys of replies are compared with it, values with bytes
 //            that are generated again.
@@ -27,7 +27,7 @@
 namespace load {
 
 // Connections that do the same kind of work.
-struct Crew {
+struct ClientGroup {
   Address server;
   protocol::Wire wire = protocol::Wire::kText;
   unsigned connections = 1;
@@ -37,9 +37,10 @@ struct Crew {
   bool read_through = false;  // a get that misses is followed by a set
   bool check_values = true;   // false: any value is a hit
   bool any_size = false;      // values may have other sizes than the workload's (traces)
-  unsigned own_threads = 0;   // 0: any thread of the load; else so many that serve no other crew
-  uint32_t every_us = 0;      // not 0: a batch is due so often, and not when the last is answered
-  bool quiet_sets = false;    // binary: only refused sets are answered, and a no-op ends a batch
+  unsigned own_threads =
+      0;  // 0: any thread of the load; else so many that serve no other client group
+  uint32_t every_us = 0;    // not 0: a batch is due so often, and not when the last is answered
+  bool quiet_sets = false;  // binary: only refused sets are answered, and a no-op ends a batch
   std::optional<std::string> meta_flags = {};  // of single gets in meta; "f v" where absent
   const Workload* workload = nullptr;
   SourceFactory sources;
@@ -68,7 +69,8 @@ class Buffer {
 
 class Connection {
  public:
-  Connection(Socket socket, const Crew& crew, Tally* tally, std::unique_ptr<Source> source);
+  Connection(Socket socket, const ClientGroup& clients, Tally* tally,
+             std::unique_ptr<Source> source);
 
   // One more request in the batch, whose latency counts from start_ns. False: there is no more
   // work, or the batch is large enough. REQUIRES: nothing of the batch was sent.
@@ -80,7 +82,7 @@ class Connection {
   [[nodiscard]] bool Receive(int64_t now_ns);
 
   int fd() const { return socket_.fd(); }
-  const Crew& crew() const { return *crew_; }
+  const ClientGroup& clients() const { return *clients_; }
   bool done() const { return answered_ == requests_.size() && !awaits_noop_; }
   bool wants_to_write() const { return sent_ < out_.size(); }
   int64_t last_progress_ns() const { return progress_ns_; }
@@ -109,17 +111,18 @@ class Connection {
 
   bool Fail(std::string what);
   bool Take(const protocol::Reply& reply, int64_t now_ns);
+  bool TakeEndOfGet(const protocol::Reply& reply, const Request& request, int64_t now_ns);
   bool TakeGet(const protocol::Reply& reply, const Request& request, int64_t now_ns);
   bool TakeChange(const protocol::Reply& reply, const Request& request, int64_t now_ns);
   bool TakeError(const protocol::Reply& reply, const Request& request, int64_t now_ns);
   bool TakeOfQuiet(const protocol::Reply& reply, bool is_error, int64_t now_ns);
   bool HasOpaque(const protocol::Reply& reply, uint32_t expected) const;
-  void Judge(const Asked& asked, const protocol::Reply& reply);
+  void CheckValue(const Asked& asked, const protocol::Reply& reply);
   void Miss(const Asked& asked);
   void Finish(const Request& request, int64_t now_ns);
 
   Socket socket_;
-  const Crew* crew_;
+  const ClientGroup* clients_;
   Tally* tally_;
   std::unique_ptr<Source> source_;
   std::vector<Task> tasks_;   // of the request being made

@@ -130,38 +130,38 @@ class Pairs {
 void TakeSender(Pairs* pairs, CrushLine* crush) {
   if (!pairs->Has("send")) Refuse("send= is missing");
   const Sender& sender = SenderNamed(pairs->Text("send", ""));
-  Crew& crew = crush->crew;
+  ClientGroup& clients = crush->clients;
   crush->cycle.verb = sender.verb;
-  crew.wire = sender.wire;
-  crew.quiet_sets = sender.quiet;
-  if (sender.many) crew.multiget = pairs->Small("mget_count", 2, 1, kCrushKeysMax);
+  clients.wire = sender.wire;
+  clients.quiet_sets = sender.quiet;
+  if (sender.many) clients.multiget = pairs->Small("mget_count", 2, 1, kCrushKeysMax);
   if (!sender.plain) return;
-  crew.meta_flags = pairs->Text("cmd_postfix", "");
-  for (const char c : *crew.meta_flags) {
+  clients.meta_flags = pairs->Text("cmd_postfix", "");
+  for (const char c : *clients.meta_flags) {
     if (static_cast<unsigned char>(c) < ' ') Refuse("cmd_postfix has no control characters");
   }
-  if (crew.meta_flags->size() > kPostfixBytesMax) {
+  if (clients.meta_flags->size() > kPostfixBytesMax) {
     Refuse("cmd_postfix has at most " + std::to_string(kPostfixBytesMax) + " bytes");
   }
-  if (crew.meta_flags->starts_with('q') || crew.meta_flags->find(" q") != std::string::npos) {
+  if (clients.meta_flags->starts_with('q') || clients.meta_flags->find(" q") != std::string::npos) {
     Refuse("cmd_postfix must not have the flag q: a miss would have no answer");
   }
 }
 
 void TakePace(Pairs* pairs, CrushLine* crush) {
-  Crew& crew = crush->crew;
+  ClientGroup& clients = crush->clients;
   const std::string receive = pairs->Text("recv", "check");
   if (receive != "check" && receive != "blind_read" && receive != "blind_recv") {
     Refuse("recv=" + receive + " is not known; there are check and blind_read");
   }
-  crew.check_values = receive == "check";
-  crew.own_threads = pairs->Small("thread", 0, 0, 1024);
-  crush->cycle.groups = std::max(1u, crew.own_threads);
-  crew.connections = pairs->Small("conns", 1, 1, 100000) * crush->cycle.groups;
-  crew.pipeline = pairs->Small("pipelines", 1, 1, 100000);
-  crew.every_us = pairs->Small("usleep", 0, 0, UINT32_MAX);
-  if (crew.quiet_sets && crew.every_us == 0) {
-    crew.pipeline = std::max(crew.pipeline, kQuietBatchMin);
+  clients.check_values = receive == "check";
+  clients.own_threads = pairs->Small("thread", 0, 0, 1024);
+  crush->cycle.groups = std::max(1u, clients.own_threads);
+  clients.connections = pairs->Small("conns", 1, 1, 100000) * crush->cycle.groups;
+  clients.pipeline = pairs->Small("pipelines", 1, 1, 100000);
+  clients.every_us = pairs->Small("usleep", 0, 0, UINT32_MAX);
+  if (clients.quiet_sets && clients.every_us == 0) {
+    clients.pipeline = std::max(clients.pipeline, kQuietBatchMin);
   }
   const uint64_t stop_after = pairs->Number("stop_after", 0, 0, UINT64_MAX);
   if (stop_after > 0) crush->cycle.group_ops = stop_after;
@@ -193,7 +193,7 @@ void TakeValues(Pairs* pairs, CrushLine* crush) {
   work.value_bytes_max = kValueBytesMax;
   work.value = pairs->Text("value", "");
   work.flags = pairs->Small("flags", 0, 0, UINT32_MAX);
-  crush->crew.ttl_s = pairs->Small("expire", 0, 0, UINT32_MAX);
+  crush->clients.ttl_s = pairs->Small("expire", 0, 0, UINT32_MAX);
   work.value_size = std::to_string(pairs->Small("value_size", 10, 0, kValueBytesMax));
   work.values = 1;
   const std::string range = pairs->Text("value_range", "");
@@ -214,8 +214,9 @@ void TakeServer(Pairs* pairs, const Address& server, CrushLine* crush) {
   const bool elsewhere = pairs->Has("host") || pairs->Has("port");
   const std::string host = pairs->Text("host", server.is_unix() ? "127.0.0.1" : server.host);
   const std::string port = pairs->Text("port", server.is_unix() ? "11211" : server.port);
-  crush->crew.server = elsewhere ? ParseAddress(host + ":" + port) : server;
-  if (elsewhere && crush->crew.server.is_unix()) Refuse("host must be a name, not '" + host + "'");
+  crush->clients.server = elsewhere ? ParseAddress(host + ":" + port) : server;
+  if (elsewhere && crush->clients.server.is_unix())
+    Refuse("host must be a name, not '" + host + "'");
 }
 
 }  // namespace
@@ -251,31 +252,31 @@ int Crush(const Settings& settings) {
   const Session session(settings);
   const auto lines = ReadCrush(settings.crush_file, ParseAddress(settings.servers.front()));
   std::vector<std::unique_ptr<Workload>> workloads;
-  std::vector<Crew> crews;
+  std::vector<ClientGroup> client_groups;
   bool ends = true;
   for (const CrushLine& line : lines) {
     workloads.push_back(std::make_unique<Workload>(line.workload));
-    crews.push_back(line.crew);
-    crews.back().workload = workloads.back().get();
+    client_groups.push_back(line.clients);
+    client_groups.back().workload = workloads.back().get();
     CycleOptions cycle = line.cycle;
     if (settings.ops > 0) cycle.ops = settings.ops;
     ends = ends && std::min(cycle.ops, cycle.group_ops) != UINT64_MAX;
-    crews.back().sources = CycleKeys(cycle);
+    client_groups.back().sources = CycleKeys(cycle);
   }
   // Work that ends by itself is not cut off, unless asked for.
   LoadOptions load = settings.load;
   if (ends && !settings.seconds_given) load.seconds = 0;
   Outcome outcome;
-  const Result result = session.MeasureAll("crush", crews, load, 0, &outcome);
+  const Result result = session.MeasureAll("crush", client_groups, load, 0, &outcome);
 
   FILE* const out = session.out();
   std::vector<JsonObject> list;
   for (size_t i = 0; i < lines.size(); ++i) {
     Outcome part;
     part.seconds = outcome.seconds;
-    if (!outcome.crews.empty()) part.crews = {outcome.crews[i]};
+    if (!outcome.client_groups.empty()) part.client_groups = {outcome.client_groups[i]};
     Result one = MakeResult("crush", part, {});
-    one.server = crews[i].server.Name();
+    one.server = client_groups[i].server.Name();
     std::fprintf(out, "%s\n", lines[i].text.c_str());
     PrintCounts(one, out);
     std::fprintf(out, "\n");

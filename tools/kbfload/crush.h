@@ -52,7 +52,7 @@ inline constexpr unsigned kCrushKeysMax = 1000000;  // in a request
 
 struct CrushLine {
   std::string text;
-  Crew crew;  // without workload and sources: those need a place to live
+  ClientGroup clients;  // without workload and sources: those need a place to live
   CycleOptions cycle;
   WorkloadOptions workload;
 };

@@ -100,15 +100,18 @@ struct Member {
 
 class Worker {
  public:
-  Worker(const std::vector<Crew>& crews, const LoadOptions& options, Shared* shared)
-      : options_(options), shared_(shared), tallies_(crews.size()), published_(crews.size()) {}
+  Worker(const std::vector<ClientGroup>& client_groups, const LoadOptions& options, Shared* shared)
+      : options_(options),
+        shared_(shared),
+        tallies_(client_groups.size()),
+        published_(client_groups.size()) {}
 
-  Tally* tally(size_t crew) { return &tallies_[crew]; }
+  Tally* tally(size_t clients) { return &tallies_[clients]; }
   void Join(Member member) { members_.push_back(std::make_unique<Member>(std::move(member))); }
 
   void Run(int64_t start_ns) noexcept;
   // Copies of what was last published; any thread.
-  void AddTo(std::vector<Tally>* crews);
+  void AddTo(std::vector<Tally>* client_groups);
 
   double cpu_seconds() const { return cpu_seconds_; }
   double late_s() const { return late_s_; }
@@ -120,7 +123,7 @@ class Worker {
     bool operator<(const Due& other) const { return at_ns > other.at_ns; }
   };
 
-  bool Enroll();
+  bool AddConnections();
   void Loop();
   void Wait(epoll_event* events, int max, int* count);
   void Serve(Member* member, uint32_t events);
@@ -128,7 +131,7 @@ class Worker {
   unsigned AddBatch(Member* member, int64_t now);
   void StartDue(int64_t now);
   void Watch(Member* member);
-  void Retire(Member* member, int64_t now);
+  void FinishConnection(Member* member, int64_t now);
   void Tick(int64_t now);
   void Fail(const std::string& text);
   bool over(int64_t now) const {
@@ -157,9 +160,9 @@ void Worker::Fail(const std::string& text) {
   shared_->abandon = true;
 }
 
-void Worker::AddTo(std::vector<Tally>* crews) {
+void Worker::AddTo(std::vector<Tally>* client_groups) {
   const std::lock_guard lock(mu_);
-  for (size_t i = 0; i < published_.size(); ++i) (*crews)[i].Merge(published_[i]);
+  for (size_t i = 0; i < published_.size(); ++i) (*client_groups)[i].Merge(published_[i]);
 }
 
 void Worker::Run(int64_t start_ns) noexcept {
@@ -169,7 +172,7 @@ void Worker::Run(int64_t start_ns) noexcept {
   if (options_.seconds > 0) deadline_ns_ = start_ns + static_cast<int64_t>(options_.seconds * 1e9);
   next_tick_ns_ = start_ns + kTickNs;
   for (const auto& member : members_) member->schedule.Begin(start_ns);
-  if (Enroll()) Loop();
+  if (AddConnections()) Loop();
   cpu_seconds_ = ThreadCpuSeconds() - cpu_before;
   Tick(Now());
   const std::lock_guard lock(shared_->mu);
@@ -177,7 +180,7 @@ void Worker::Run(int64_t start_ns) noexcept {
   shared_->changed.notify_one();
 }
 
-bool Worker::Enroll() {
+bool Worker::AddConnections() {
   epoll_ = Socket(epoll_create1(EPOLL_CLOEXEC));
   for (const auto& member : members_) {
     epoll_event event{.events = EPOLLIN, .data = {.ptr = member.get()}};
@@ -230,22 +233,22 @@ void Worker::Serve(Member* member, uint32_t events) {
 
 void Worker::Start(Member* member, int64_t now) {
   Connection& connection = member->connection;
-  if (over(now)) return Retire(member, now);
+  if (over(now)) return FinishConnection(member, now);
   if (member->schedule.exists() && member->schedule.next_ns() > now) {
     Watch(member);  // a socket that can be written to must not wake us up meanwhile
     due_.push({member->schedule.next_ns(), member});
     return;
   }
-  if (AddBatch(member, now) == 0) return Retire(member, now);
+  if (AddBatch(member, now) == 0) return FinishConnection(member, now);
   if (!connection.Send(now)) return Fail(connection.Failure());
   Watch(member);
 }
 
-// At a rate each request has an intended start; a crew with pauses has one for a batch.
+// At a rate each request has an intended start; a client group with pauses has one for a batch.
 unsigned Worker::AddBatch(Member* member, int64_t now) {
   Connection& connection = member->connection;
   Schedule& schedule = member->schedule;
-  const unsigned most = connection.crew().pipeline;
+  const unsigned most = connection.clients().pipeline;
   unsigned added = 0;
   if (options_.rate > 0) {
     for (; added < most && schedule.next_ns() <= now; schedule.Advance(), ++added) {
@@ -279,7 +282,7 @@ void Worker::Watch(Member* member) {
 }
 
 // A connection without work is no longer listened to; it may be closed without harm.
-void Worker::Retire(Member* member, int64_t now) {
+void Worker::FinishConnection(Member* member, int64_t now) {
   if (member->schedule.exists()) {
     late_s_ = std::max(late_s_, 1e-9 * static_cast<double>(now - member->schedule.next_ns()));
   }
@@ -297,47 +300,49 @@ void Worker::Tick(int64_t now) {
   for (const auto& member : members_) {
     const Connection& connection = member->connection;
     if (connection.done() || now - connection.last_progress_ns() < patience) continue;
-    return Fail(connection.crew().server.Name() + " stalls: no answer for " +
+    return Fail(connection.clients().server.Name() + " stalls: no answer for " +
                 std::to_string(options_.timeout_s).substr(0, 4) + " s");
   }
 }
 
-Schedule ScheduleOf(const Crew& crew, double gap_ns, uint64_t number) {
+Schedule ScheduleOf(const ClientGroup& clients, double gap_ns, uint64_t number) {
   if (gap_ns > 0) return Schedule::Drawn(gap_ns, kbf::Mix64(number));
-  if (crew.every_us > 0) return Schedule::Even(int64_t{1000} * crew.every_us, kbf::Mix64(number));
+  if (clients.every_us > 0)
+    return Schedule::Even(int64_t{1000} * clients.every_us, kbf::Mix64(number));
   return Schedule::None();
 }
 
-// Connections are dealt out to the threads in turn: those that crews share, or the crew's own.
-std::vector<std::unique_ptr<Worker>> Hire(const std::vector<Crew>& crews,
-                                          const LoadOptions& options, Shared* shared) {
+// Connections are dealt out to the threads in turn: those that client groups share, or the client
+// group's own.
+std::vector<std::unique_ptr<Worker>> MakeWorkers(const std::vector<ClientGroup>& client_groups,
+                                                 const LoadOptions& options, Shared* shared) {
   unsigned all = 0;
   unsigned sharing = 0;
-  for (const Crew& crew : crews) {
-    all += crew.connections;
-    if (crew.own_threads == 0) sharing += crew.connections;
+  for (const ClientGroup& clients : client_groups) {
+    all += clients.connections;
+    if (clients.own_threads == 0) sharing += clients.connections;
   }
   std::vector<std::unique_ptr<Worker>> workers;
-  const auto hire = [&](unsigned count) {
+  const auto add_workers = [&](unsigned count) {
     for (unsigned i = 0; i < count; ++i) {
-      workers.push_back(std::make_unique<Worker>(crews, options, shared));
+      workers.push_back(std::make_unique<Worker>(client_groups, options, shared));
     }
   };
   const unsigned common = std::min(options.threads, sharing);
-  hire(common);
+  add_workers(common);
   const double gap_ns = options.rate > 0 ? 1e9 * all / options.rate : 0;
   uint64_t number = 0;
   uint64_t dealt = 0;  // of those that share
-  for (size_t i = 0; i < crews.size(); ++i) {
-    const Crew& crew = crews[i];
+  for (size_t i = 0; i < client_groups.size(); ++i) {
+    const ClientGroup& clients = client_groups[i];
     const size_t own = workers.size();
-    hire(crew.own_threads);
-    for (unsigned j = 0; j < crew.connections; ++j, ++number) {
+    add_workers(clients.own_threads);
+    for (unsigned j = 0; j < clients.connections; ++j, ++number) {
       Worker& worker =
-          *workers[crew.own_threads > 0 ? own + j % crew.own_threads : dealt++ % common];
-      Connection connection(Connect(crew.server, options.timeout_s), crew, worker.tally(i),
-                            crew.sources(j));
-      worker.Join({std::move(connection), ScheduleOf(crew, gap_ns, number)});
+          *workers[clients.own_threads > 0 ? own + j % clients.own_threads : dealt++ % common];
+      Connection connection(Connect(clients.server, options.timeout_s), clients, worker.tally(i),
+                            clients.sources(j));
+      worker.Join({std::move(connection), ScheduleOf(clients, gap_ns, number)});
     }
   }
   return workers;
@@ -347,18 +352,18 @@ std::vector<std::unique_ptr<Worker>> Hire(const std::vector<Crew>& crews,
 
 Tally Outcome::All() const {
   Tally all;
-  for (const Tally& crew : crews) all.Merge(crew);
+  for (const Tally& clients : client_groups) all.Merge(clients);
   return all;
 }
 
-Outcome RunLoad(const std::vector<Crew>& crews, const LoadOptions& options,
+Outcome RunLoad(const std::vector<ClientGroup>& client_groups, const LoadOptions& options,
                 const Observer& observer) {
   Shared shared;
-  const auto workers = Hire(crews, options, &shared);
+  const auto workers = MakeWorkers(client_groups, options, &shared);
   const int64_t start = Now();
   const auto seconds = [start] { return 1e-9 * static_cast<double>(Now() - start); };
   const auto collect = [&] {
-    std::vector<Tally> tallies(crews.size());
+    std::vector<Tally> tallies(client_groups.size());
     for (const auto& worker : workers) worker->AddTo(&tallies);
     return tallies;
   };
@@ -372,7 +377,7 @@ Outcome RunLoad(const std::vector<Crew>& crews, const LoadOptions& options,
     lock.unlock();
     Snapshot snapshot;
     snapshot.seconds = seconds();
-    for (const Tally& crew : collect()) snapshot.tally.Merge(crew);
+    for (const Tally& clients : collect()) snapshot.tally.Merge(clients);
     if (observer) observer(snapshot);
     lock.lock();
   }
@@ -380,7 +385,7 @@ Outcome RunLoad(const std::vector<Crew>& crews, const LoadOptions& options,
   outcome.seconds = seconds();
   outcome.threads = static_cast<unsigned>(workers.size());
   for (std::thread& thread : threads) thread.join();
-  outcome.crews = collect();
+  outcome.client_groups = collect();
   for (const auto& worker : workers) {
     outcome.cpu_seconds += worker->cpu_seconds();
     outcome.late_s = std::max(outcome.late_s, worker->late_s());

@@ -68,9 +68,9 @@ void PrintAnswers(const Result& result, FILE* out) {
                                  : "",
         Grouped(tally.wrong).c_str(), rate(result.wrong()).c_str());
   }
-  if (tally.strangers > 0) {
-    std::fprintf(out, "         strangers asked for %s, false positives %s%s\n",
-                 Grouped(tally.strangers).c_str(), Grouped(tally.false_positives).c_str(),
+  if (tally.absent_asked > 0) {
+    std::fprintf(out, "         absent keys asked for %s, false positives %s%s\n",
+                 Grouped(tally.absent_asked).c_str(), Grouped(tally.false_positives).c_str(),
                  rate(result.false_positive()).c_str());
   }
   if (tally.not_stored + tally.not_found > 0) {

@@ -46,7 +46,7 @@ std::optional<double> Result::false_negative() const {
 }
 
 std::optional<double> Result::false_positive() const {
-  return Share(tally.false_positives, tally.strangers);
+  return Share(tally.false_positives, tally.absent_asked);
 }
 
 std::optional<double> Result::wrong() const { return Share(tally.wrong, tally.StoredGets()); }
@@ -65,7 +65,7 @@ void Result::PutInto(JsonObject* json) const {
   json->Put("seconds", seconds).Put("ops", tally.AllOps()).Put("ops_per_second", ops_per_second());
   json->Put("requests", latency.count()).Put("ops_by_kind", ops);
   json->Put("hits", tally.hits).Put("misses", tally.misses).Put("hit_ratio", hit_ratio());
-  json->Put("not_found", tally.not_found).Put("strangers", tally.strangers);
+  json->Put("not_found", tally.not_found).Put("absent_asked", tally.absent_asked);
   json->Put("wrong_count", tally.wrong).Put("false_positive_count", tally.false_positives);
   json->Put("false_negative", false_negative()).Put("false_positive", false_positive());
   json->Put("wrong", wrong()).Put("errors", errors);

@@ -3,7 +3,7 @@
 //
 // An operation is a key asked about or changed: a get of 100 keys is 100 operations and one
 // request. Rates of errors: false_negative and wrong are shares of the stored keys asked for,
-// false_positive of the strangers.
+// false_positive of the absent keys.
 #pragma once
 
 #include <cstdint>

@@ -102,9 +102,20 @@ std::string Address::Name() const {
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
 }
 
+namespace {
+
+bool IsPort(const std::string& text) {
+  unsigned port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, port);
+  return code == std::errc() && stop == end && port > 0 && port <= 65535;
+}
+
+}  // namespace
+
 Address ParseAddress(const std::string& text) {
   const auto refuse = [&text](const std::string& why) {
-    throw std::invalid_argument("'" + text + "' is no server: " + why);
+    throw std::invalid_argument("'" + text + "' is not a server: " + why);
   };
   Address address;
   if (text.starts_with("unix:") || text.starts_with("/")) {
@@ -119,16 +130,11 @@ Address ParseAddress(const std::string& text) {
   const size_t colon = text.find(':', bracket);
   address.host = bracket > 0 ? text.substr(1, bracket - 1) : text.substr(0, colon);
   address.port = colon == std::string::npos ? "11211" : text.substr(colon + 1);
-  unsigned port = 0;
-  const char* const end = address.port.data() + address.port.size();
-  const auto [stop, code] = std::from_chars(address.port.data(), end, port);
   if (address.host.empty()) refuse("give host:port, [v6]:port or unix:/path");
   if (colon == std::string::npos && IsAllDigits(text)) {
     refuse("a port stands behind its host, as in 127.0.0.1:" + text);
   }
-  if (code != std::errc() || stop != end || port == 0 || port > 65535) {
-    refuse("the port is a number from 1 to 65535");
-  }
+  if (!IsPort(address.port)) refuse("the port is a number from 1 to 65535");
   return address;
 }
 

@@ -47,39 +47,39 @@ Session::Session(const Settings& settings)
   workload_ = std::make_unique<Workload>(std::move(options));
 }
 
-// ---- crews ----
+// ---- client groups ----
 
-Crew Session::NewCrew(const Address& server) const {
-  Crew crew;
-  crew.server = server;
-  crew.wire = settings_.wire;
-  crew.connections = settings_.connections.front();
-  crew.pipeline = settings_.pipeline.front();
-  crew.multiget = settings_.multiget.front();
-  crew.ttl_s = settings_.ttl_s;
-  crew.workload = workload_.get();
-  return crew;
+ClientGroup Session::NewClientGroup(const Address& server) const {
+  ClientGroup clients;
+  clients.server = server;
+  clients.wire = settings_.wire;
+  clients.connections = settings_.connections.front();
+  clients.pipeline = settings_.pipeline.front();
+  clients.multiget = settings_.multiget.front();
+  clients.ttl_s = settings_.ttl_s;
+  clients.workload = workload_.get();
+  return clients;
 }
 
-Crew Session::RunCrew(Crew crew) const {
-  crew.read_through = settings_.read_through;
+ClientGroup Session::RunClientGroup(ClientGroup clients) const {
+  clients.read_through = settings_.read_through;
   if (trace_ != nullptr) {
-    crew.any_size = true;
-    crew.sources = ReplayTrace(trace_);
-    return crew;
+    clients.any_size = true;
+    clients.sources = ReplayTrace(trace_);
+    return clients;
   }
   MixOptions mix = settings_.mix;
   if (settings_.ops > 0) mix.ops = settings_.ops;
-  crew.sources = DrawKeys(*workload_, mix, crew.connections);
-  return crew;
+  clients.sources = DrawKeys(*workload_, mix, clients.connections);
+  return clients;
 }
 
-Crew Session::WarmupCrew(const Address& server) const {
-  Crew crew = RunCrew(server);
+ClientGroup Session::WarmupGroup(const Address& server) const {
+  ClientGroup clients = RunClientGroup(server);
   MixOptions mix = settings_.mix;
   mix.pass += kWarmupPass;
-  crew.sources = DrawKeys(*workload_, mix, crew.connections);
-  return crew;
+  clients.sources = DrawKeys(*workload_, mix, clients.connections);
+  return clients;
 }
 
 double Session::RunOps() const {
@@ -88,15 +88,16 @@ double Session::RunOps() const {
 
 // ---- measuring ----
 
-Result Session::MeasureAll(const std::string& command, const std::vector<Crew>& crews,
-                           const LoadOptions& load, double whole_ops, Outcome* outcome) const {
-  const Crew& first = crews.front();
+Result Session::MeasureAll(const std::string& command,
+                           const std::vector<ClientGroup>& client_groups, const LoadOptions& load,
+                           double whole_ops, Outcome* outcome) const {
+  const ClientGroup& first = client_groups.front();
   ServerAround around;
   try {
     around.before = AskServer(first.server, first.wire, load.timeout_s);
     Progress progress(command, whole_ops > 0 ? whole_ops : load.seconds, whole_ops > 0,
                       settings_.quiet);
-    *outcome = RunLoad(crews, load, progress.AsObserver());
+    *outcome = RunLoad(client_groups, load, progress.AsObserver());
     if (outcome->failure.empty()) {
       around.after = AskServer(first.server, first.wire, load.timeout_s);
     }
@@ -108,11 +109,12 @@ Result Session::MeasureAll(const std::string& command, const std::vector<Crew>& 
   return result;
 }
 
-Result Session::Measure(const std::string& command, const Crew& crew, double whole_ops) const {
+Result Session::Measure(const std::string& command, const ClientGroup& clients,
+                        double whole_ops) const {
   LoadOptions load = settings_.load;
   if (whole_ops > 0) load.seconds = 0;
   Outcome outcome;
-  return MeasureAll(command, {crew}, load, whole_ops, &outcome);
+  return MeasureAll(command, {clients}, load, whole_ops, &outcome);
 }
 
 void Session::RefuseForeignItems(const Address& server) const {
@@ -122,9 +124,9 @@ void Session::RefuseForeignItems(const Address& server) const {
 }
 
 Result Session::Fill(const Address& server, unsigned pipeline) const {
-  Crew crew = NewCrew(server);
-  crew.pipeline = pipeline;
-  crew.sources = WalkKeys(Verb::kSet, 0, 2, StoredKey(workload_->keys()));
+  ClientGroup clients = NewClientGroup(server);
+  clients.pipeline = pipeline;
+  clients.sources = WalkKeys(Verb::kSet, 0, 2, StoredKey(workload_->keys()));
   LoadOptions load = settings_.load;
   load.seconds = load.rate = 0;
   Result result;
@@ -136,7 +138,7 @@ Result Session::Fill(const Address& server, unsigned pipeline) const {
     // the marker is not the first item to be evicted.
     StoreMarker(server, settings_.wire, load.timeout_s);
     Outcome outcome;
-    result = MeasureAll("fill", {crew}, load, static_cast<double>(workload_->keys()), &outcome);
+    result = MeasureAll("fill", {clients}, load, static_cast<double>(workload_->keys()), &outcome);
     if (result.failure.empty()) StoreMarker(server, settings_.wire, load.timeout_s);
   } catch (const ServerError& error) {
     result.failure = error.what();
@@ -148,7 +150,7 @@ std::string Session::WarmUp(const Address& server) const {
   LoadOptions load = settings_.load;
   load.seconds = settings_.warmup_s;
   Outcome outcome;
-  return MeasureAll("warm up", {WarmupCrew(server)}, load, 0, &outcome).failure;
+  return MeasureAll("warm up", {WarmupGroup(server)}, load, 0, &outcome).failure;
 }
 
 std::string Session::Prepare(const std::vector<Address>& servers) const {
@@ -209,7 +211,7 @@ JsonObject Session::NewJson() const {
   workload.Put("seed", work.seed).Put("keys", work.keys).Put("key_size", work.key_size);
   workload.Put("values", work.values).Put("value_size", work.value_size);
   workload.Put("value_zipf", work.value_zipf).Put("generation", work.generation);
-  workload.Put("zipf", settings_.mix.zipf).Put("strangers", settings_.mix.strangers);
+  workload.Put("zipf", settings_.mix.zipf).Put("absent_asked", settings_.mix.absent_asked);
   const auto& share = settings_.mix.mix.share;
   JsonObject mix;
   mix.Put("get", share[0]).Put("set", share[1]).Put("delete", share[2]);

@@ -1,5 +1,5 @@
-// Session is what the commands share: it reads the settings' files, makes crews, measures a piece
-// of work with the server's statistics before and after, and writes the results out.
+// Session is what the commands share: it reads the settings' files, makes client groups, measures a
+// piece of work with the server's statistics before and after, and writes the results out.
 #pragma once
 
 #include <memory>
@@ -21,19 +21,21 @@ class Session {
   const Workload& workload() const { return *workload_; }
   FILE* out() const { return out_; }
 
-  // A crew as the settings have it, with the first of each list, and no sources yet.
-  Crew NewCrew(const Address& server) const;
+  // A client group as the settings have it, with the first of each list, and no sources yet.
+  ClientGroup NewClientGroup(const Address& server) const;
   // The mix, or the trace.
-  Crew RunCrew(const Address& server) const { return RunCrew(NewCrew(server)); }
-  // The same with the connections, pipeline and multiget of this crew.
-  Crew RunCrew(Crew crew) const;
+  ClientGroup RunClientGroup(const Address& server) const {
+    return RunClientGroup(NewClientGroup(server));
+  }
+  // The same with the connections, pipeline and multiget of this client group.
+  ClientGroup RunClientGroup(ClientGroup clients) const;
   // The same with other keys, for warming up.
-  Crew WarmupCrew(const Address& server) const;
+  ClientGroup WarmupGroup(const Address& server) const;
 
   // Never throws: a server that fails leaves its trace in Result::failure. `whole_ops` tells the
   // progress line what 100 % is; 0: the seconds do.
-  Result Measure(const std::string& command, const Crew& crew, double whole_ops) const;
-  Result MeasureAll(const std::string& command, const std::vector<Crew>& crews,
+  Result Measure(const std::string& command, const ClientGroup& clients, double whole_ops) const;
+  Result MeasureAll(const std::string& command, const std::vector<ClientGroup>& client_groups,
                     const LoadOptions& load, double whole_ops, Outcome* outcome) const;
   // Stores all keys, once, and the marker (marker.h); requests are sent `pipeline` at once. Throws
   // std::invalid_argument where the server holds items that kbfload did not store.

@@ -81,9 +81,9 @@ class Draws : public Source {
       // Uniform popularity needs no shuffling: the numbers mean nothing.
       const uint64_t rank = popularity_.Draw(Word());
       const uint64_t number = options_.zipf > 0 ? place_(rank) : rank;
-      const bool stranger =
-          verb == 0 && options_.strangers > 0 && Unit(Word()) < options_.strangers;
-      task = {static_cast<Verb>(verb), stranger ? StrangerKey(number) : StoredKey(number)};
+      const bool absent =
+          verb == 0 && options_.absent_asked > 0 && Unit(Word()) < options_.absent_asked;
+      task = {static_cast<Verb>(verb), absent ? AbsentKey(number) : StoredKey(number)};
     }
     return count;
   }

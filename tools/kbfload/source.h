@@ -2,7 +2,7 @@
 // (run), or replays a trace. It knows keys by code only; bytes are the workload's business.
 //
 // Promises:  a mix depends on seed and connection alone. Walks and traces are shared by the
-//            connections of a crew: each task is given out once, in order.
+//            connections of a client group: each task is given out once, in order.
 // Requires:  a source belongs to one connection; what they share is atomic.
 #pragma once
 
@@ -36,7 +36,7 @@ class Source {
   virtual size_t Next(std::span<Task> out) = 0;
 };
 
-// Makes the source of a crew's nth connection.
+// Makes the source of a client group's nth connection.
 using SourceFactory = std::function<std::unique_ptr<Source>(uint64_t connection)>;
 
 // The codes first, first + step … below end, each once.
@@ -51,12 +51,12 @@ struct Mix {
 Mix ParseMix(const std::string& text);
 
 // A verb by its share, and keys by their popularity (Zipf exponent, 0 is uniform). Which
-// keys are popular has nothing to do with the order of their numbers. `strangers` of the gets ask
+// keys are popular has nothing to do with the order of their numbers. `absent_asked` of the gets ask
 // for keys that nobody stored.
 struct MixOptions {
   Mix mix;
   double zipf = 0;
-  double strangers = 0;
+  double absent_asked = 0;
   uint64_t ops = UINT64_MAX;  // of all connections together
   uint64_t pass = 0;          // another pass draws other keys by the same rules
 };

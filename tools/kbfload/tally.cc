@@ -10,7 +10,7 @@ void Tally::Merge(const Tally& other) {
     if (other.latency[i].count() > 0) latency[i].Merge(other.latency[i]);
   }
   for (const auto member :
-       {&Tally::hits, &Tally::misses, &Tally::wrong, &Tally::strangers, &Tally::false_positives,
+       {&Tally::hits, &Tally::misses, &Tally::wrong, &Tally::absent_asked, &Tally::false_positives,
         &Tally::not_stored, &Tally::not_found, &Tally::errors, &Tally::client_errors,
         &Tally::server_errors, &Tally::bytes_sent, &Tally::bytes_received}) {
     this->*member += other.*member;

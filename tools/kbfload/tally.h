@@ -1,7 +1,7 @@
 // Tally counts what the answers were. One per connection's work; they add up.
 //
 //   gets of stored keys  = hits + misses + wrong
-//   gets of strangers    = false_positives + rightly missed
+//   gets of absent keys    = false_positives + rightly missed
 //
 // Errors are what the server says instead of an answer; every asked key has either an answer or an
 // error, so ops is the sum of all.
@@ -27,7 +27,7 @@ struct Tally {
   uint64_t hits = 0;
   uint64_t misses = 0;
   uint64_t wrong = 0;
-  uint64_t strangers = 0;
+  uint64_t absent_asked = 0;
   uint64_t false_positives = 0;
   uint64_t not_stored = 0;  // sets that were refused without an error
   uint64_t not_found = 0;   // delete, touch, incr, decr

@@ -69,9 +69,9 @@ void Workload::CheckRoom() const {
   if (options_.key_prefix.empty() && options_.names == nullptr &&
       2.0 * static_cast<double>(options_.keys) > room) {
     refuse("keys of " + std::to_string(key_sizes_.min()) + " bytes cannot name " +
-           std::to_string(options_.keys) + " keys and as many strangers: make them longer");
+           std::to_string(options_.keys) + " keys and as many absent keys: make them longer");
   }
-  const size_t longest = options_.key_prefix.size() + DigitsOf(StrangerKey(options_.keys));
+  const size_t longest = options_.key_prefix.size() + DigitsOf(AbsentKey(options_.keys));
   if (!options_.key_prefix.empty() && longest > protocol::kKeyBytesMax) {
     refuse("the key prefix is too long: keys have at most 250 bytes");
   }
@@ -92,8 +92,8 @@ uint64_t Workload::Draw(uint64_t purpose, uint64_t what) const {
 uint32_t Workload::KeyBytes(KeyCode code) const {
   if (IsNamed(code)) return static_cast<uint32_t>((*options_.names)[code / 2].size());
   if (!options_.key_prefix.empty()) {
-    // Strangers of numbered keys are the numbers from `keys` on.
-    const uint64_t number = code / 2 + (IsStranger(code) ? options_.keys : 0);
+    // Absent keys of numbered keys are the numbers from `keys` on.
+    const uint64_t number = code / 2 + (IsAbsentKey(code) ? options_.keys : 0);
     return static_cast<uint32_t>(options_.key_prefix.size()) + DigitsOf(number);
   }
   return key_sizes_.Draw(Draw(kKeySize, code));
@@ -104,7 +104,7 @@ void Workload::WriteKey(KeyCode code, char* out) const {
     const std::string& name = (*options_.names)[code / 2];
     name.copy(out, name.size());
   } else if (!options_.key_prefix.empty()) {
-    const uint64_t number = code / 2 + (IsStranger(code) ? options_.keys : 0);
+    const uint64_t number = code / 2 + (IsAbsentKey(code) ? options_.keys : 0);
     out += options_.key_prefix.copy(out, options_.key_prefix.size());
     std::to_chars(out, out + 20, number);
   } else {

@@ -10,14 +10,14 @@
 // Costs:     a key or value is written in 10 to 30 ns; Zipf values take 40 ns more. The pools take
 //            1.2 MB, of which short values touch 64 KB.
 //
-// Codes:     a key's code is 2 × its number, and one more for a stranger: a key that nobody ever
-//            stores. So 0, 1, 2 … walks stored keys and strangers in turn.
+// Codes:     a key's code is 2 × its number, and one more for an absent key: a key that nobody ever
+//            stores. So 0, 1, 2 … walks stored keys and absent keys in turn.
 //
 //   key    = [ number, mixed, six bits a character: up to 11 ][ slice of the pool of letters ]
 //   value  = [ value number, mixed: up to 8 bytes ][ slice of the pool of bytes ]
 //
 // Other keys: a list (--keys-file, --trace), where a key's number is its place in the list, or a
-// prefix before a decimal number (crush). Strangers of a list are made like any key; the others
+// prefix before a decimal number (crush). Absent keys of a list are made like any key; the others
 // would have to guess 66 random bits.
 #pragma once
 
@@ -33,8 +33,8 @@ namespace load {
 
 using KeyCode = uint64_t;
 constexpr KeyCode StoredKey(uint64_t number) { return 2 * number; }
-constexpr KeyCode StrangerKey(uint64_t number) { return 2 * number + 1; }
-constexpr bool IsStranger(KeyCode code) { return code % 2 == 1; }
+constexpr KeyCode AbsentKey(uint64_t number) { return 2 * number + 1; }
+constexpr bool IsAbsentKey(KeyCode code) { return code % 2 == 1; }
 
 // Whether these bytes can be a key on every wire: 1 to 250, without spaces and control characters.
 bool IsKey(std::string_view bytes);
@@ -86,7 +86,7 @@ class Workload {
   static constexpr uint32_t kPoolOffsets = 1 << 16;
 
   void CheckRoom() const;
-  bool IsNamed(KeyCode code) const { return options_.names != nullptr && !IsStranger(code); }
+  bool IsNamed(KeyCode code) const { return options_.names != nullptr && !IsAbsentKey(code); }
   void WriteNumber(KeyCode code, uint32_t bytes, char* out) const;
   uint64_t Draw(uint64_t purpose, uint64_t what) const;
 
