@@ -89,7 +89,7 @@ class Chain(unittest.TestCase):
         self.assertLessEqual(wrong, at_most(FALSE_POSITIVE, SAMPLE), f"of {SAMPLE}")
 
     def test_absent_keys_are_not_found(self):
-        found = self.read_many([b"stranger-%d" % i for i in range(SAMPLE)])
+        found = self.read_many([b"absent-%d" % i for i in range(SAMPLE)])
         self.assertLessEqual(len(found), at_most(FALSE_POSITIVE, SAMPLE), f"of {SAMPLE}")
 
     def test_deleted_keys_are_gone_and_replaced_values_are_new(self):

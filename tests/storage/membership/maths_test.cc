@@ -158,7 +158,7 @@ TEST_CASE("a replica that is up to date has the rates of its filter") {
   CHECK(ReplicaFalseNegative({0.2, 0.3, 0, 4}) == doctest::Approx(std::pow(0.2, 4)));
 }
 
-TEST_CASE("1 % new keys at 5 bits per key: five times as many stored keys denied as strangers") {
+TEST_CASE("1 % new keys at 5 bits per key: five times as many stored keys denied as absent keys") {
   const ReplicaState state{1 - BloomZeroShare(1000, 5000, 3), 0, 0, 3};
   CHECK(ReplicaStoredDenied(state, 0.01) == doctest::Approx(0.0091).epsilon(0.01));
 }
