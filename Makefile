@@ -14,7 +14,7 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
-PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev
+PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev liburing-dev
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
 PACKAGES_VERSUS := memcached python3
@@ -137,7 +137,7 @@ $(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
 LINK = $(CXX) $(HARDENING_CXXFLAGS) $(CXXFLAGS) $(HARDENING_LDFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(ALLOC_LIBS)
 
 $(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
-	$(LINK) $(EVENT_LIBS)
+	$(LINK) $(EVENT_LIBS) $(URING_LIBS)
 
 $(BUILD)/kbfload: $(BUILD)/tools/kbfload.o $(BUILD)/tools/wrong_call.o $(LOAD_OBJ) $(BUILD)/protocol/client.o
 	$(LINK)
@@ -146,7 +146,7 @@ $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/tools/wrong_call.o $(BUILD)/
 	$(LINK)
 
 $(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(BUILD)/libkbf.a
-	$(LINK) $(EVENT_LIBS)
+	$(LINK) $(EVENT_LIBS) $(URING_LIBS)
 
 # Its operator new and, by --wrap, its C functions fail on demand, also those that the store and the server call.
 $(BUILD)/tests/alloc_failure: $(call objects,$(ALLOC_TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
@@ -254,7 +254,7 @@ $(BUILD)/libeverything.a: $(STORAGE_OBJ) $(PROTOCOL_OBJ) $(SERVER_OBJ) $(LOAD_OB
 	$(AR) rc $@ $^ && $(RANLIB) $@
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/libeverything.a
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(EVENT_LIBS)
+	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(EVENT_LIBS) $(URING_LIBS)
 -include $(patsubst %.cc,$(BUILD)/%.d,$(FUZZ_SRC))
 
 # Lines of protocol/ and src/ that the unit tests and the end-to-end tests run; fails below COVERAGE_MIN percent.

@@ -4,6 +4,7 @@
 //            thread-safe on their own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -47,7 +48,8 @@ struct State {
   ConnectionCounters connections;
   StatsBaseline stats_baseline;
   PrefixStats prefix_stats;
-  std::vector<const WorkerView*> workers;  // each adds itself before any of them runs
+  std::atomic<bool> io_uring_refused{false};  // and that was said
+  std::vector<const WorkerView*> workers;     // each adds itself before any of them runs
 };
 
 }  // namespace server

@@ -193,6 +193,18 @@ void Store::GetMany(std::span<const std::string_view> keys, const ReadOptions& o
   }
 }
 
+void Store::Prefetch(std::span<const std::string_view> keys, bool for_reading) {
+  while (!keys.empty()) {
+    const size_t taken = std::min(keys.size(), Batch::kKeysMax);
+    Batch batch;
+    for (unsigned i = 0; i < taken; ++i) {
+      if (IsKey(keys[i])) batch.Add(i, keys[i], *this);
+    }
+    for_reading ? batch.Prefetch<true>() : batch.Prefetch<false>();
+    keys = keys.subspan(taken);
+  }
+}
+
 void Store::WriteMany(std::span<const WriteRequest> requests, uint32_t now, WriteResult* results) {
   while (!requests.empty()) {
     const size_t taken = std::min(requests.size(), Batch::kKeysMax);

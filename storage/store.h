@@ -95,6 +95,9 @@ class Store {
   }
   void GetMany(std::span<const std::string_view> keys, const ReadOptions& options, uint32_t now,
                Reading* readings);
+  // These keys will be asked for or written soon, each on its own: fetches into the CPU's cache
+  // what that touches. Changes nothing.
+  void Prefetch(std::span<const std::string_view> keys, bool for_reading);
   WriteResult Write(const WriteRequest& request, uint32_t now);
   // In this order; the memory that they touch is prefetched for all of them together. REQUIRES:
   // results has room for all

@@ -37,7 +37,8 @@ constexpr const char* kLicense =
     "kbfcached is free software under the MIT License: you may use, copy, modify and distribute\n"
     "it, as long as the copyright notice and the licence stay with it. It comes without warranty\n"
     "of any kind. The full text is in the file LICENSE of the source.\n\n"
-    "It is linked with libevent and xxHash (BSD licences) and jemalloc (BSD licence).\n";
+    "It is linked with libevent and xxHash (BSD licences), jemalloc (BSD licence) and liburing\n"
+    "(MIT licence).\n";
 
 constexpr const char* kFooter =
     "\nWhat memcached sets for its slabs and LRU lists (-f, -n, -N, most of -o) is accepted "
@@ -319,6 +320,16 @@ void Parser::AddLimits() {
   Whole("-t,--threads", "number of threads to use", &options_.threads, 1, kThreadsMax);
   Whole("-R,--max-reqs-per-event", "requests of one connection in a row while others\nwait",
         &options_.requests_per_event, 1, kInt32Max);
+  Value("--io-uring", "<mode>",
+        "auto: one system call for the reads and one for the\n"
+        "writes of all connections that are ready, where\n"
+        "the system allows it; off: one each (default: auto)",
+        [this](const std::string& mode) {
+          if (mode != "auto" && mode != "off") {
+            throw StartupError("--io-uring needs auto or off, not " + Quoted(mode));
+          }
+          options_.io_uring = mode == "auto";
+        });
 }
 
 void Parser::AddStore() {

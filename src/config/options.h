@@ -66,6 +66,7 @@ struct Options {
   unsigned unix_mask = 0700;
   int backlog = 1024;
   WireChoice wire = WireChoice::kAuto;
+  bool io_uring = true;  // where it is there
   // A unix socket alone turns TCP off, as in memcached; -l brings it back.
   bool wants_tcp() const { return port != 0 && (unix_path.empty() || listen_given); }
 

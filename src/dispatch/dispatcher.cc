@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <new>
 
 #include "protocol/binary.h"
 #include "protocol/meta.h"
+#include "protocol/peek.h"
 #include "protocol/text.h"
 #include "src/dispatch/stats_command.h"
 #include "src/dispatch/store_terms.h"
@@ -47,6 +49,23 @@ void Dispatcher::Finish() {
 void Dispatcher::Abandon() {
   batch_.Clear();
   for (kbf::Reading& reading : readings_) reading.ref.Reset();
+}
+
+void Dispatcher::Announce(std::span<const std::span<const char>> inputs) {
+  for (; !inputs.empty(); inputs = inputs.subspan(std::min(inputs.size(), Batch::kMax))) {
+    std::array<std::string_view, Batch::kMax> reads;
+    std::array<std::string_view, Batch::kMax> writes;
+    size_t num_reads = 0;
+    size_t num_writes = 0;
+    for (const std::span<const char> input : inputs.first(std::min(inputs.size(), Batch::kMax))) {
+      const protocol::PeekedKey peeked = protocol::PeekKey(input);
+      if (!peeked.key.empty()) {
+        (peeked.reads ? reads[num_reads++] : writes[num_writes++]) = peeked.key;
+      }
+    }
+    store_.Prefetch({reads.data(), num_reads}, true);
+    store_.Prefetch({writes.data(), num_writes}, false);
+  }
 }
 
 // ---- gets ---------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "protocol/request.h"
@@ -45,6 +46,9 @@ class Dispatcher {
   Dispatcher(State& state, WorkerCounters& counters, Output& output)
       : state_(state), store_(*state.store), counters_(counters), output_(output) {}
 
+  // What several connections have received, each from its first request on: fetches what those
+  // will touch in the store, for all of them together. Empty ones count for nothing.
+  void Announce(std::span<const std::span<const char>> inputs);
   // A turn of a connection begins at the time `now` of the clock. `session` lives until the next.
   void Begin(Session* session, uint32_t now) {
     session_ = session;

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kCopyBackMax = 2048;
 // While memory is short, no more than this is read of a request whose size is not known yet, so
 // that requests that will have to wait hold little.
-constexpr size_t kShortReadBytes = 4096;
+constexpr size_t kShortReadBytes = Input::kReadBytesMin;
 
 }  // namespace
 

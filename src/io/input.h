@@ -24,6 +24,8 @@ namespace server {
 class Input {
  public:
   static constexpr size_t kScratchBytes = 64 << 10;
+  // Where nothing is left over from before, Read has room for so much at least.
+  static constexpr size_t kReadBytesMin = 4096;
 
   // Of one connection, between two turns.
   struct Kept {

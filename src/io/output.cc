@@ -149,6 +149,15 @@ Output::FlushStatus Output::Flush(Transport& transport, size_t* sent) {
   return FlushStatus::kSent;
 }
 
+bool Output::Defer(Transport& transport) {
+  if (failed_ || empty()) return false;
+  iovec pieces[kVectorsMax];
+  const size_t count = Gather(pieces, kVectorsMax);
+  if (count == kVectorsMax || !transport.Defer({pieces, count})) return false;
+  Clear();
+  return true;
+}
+
 void Output::Load(std::unique_ptr<Parked> parked) {
   Clear();
   if (parked == nullptr) return;

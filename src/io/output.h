@@ -88,6 +88,9 @@ class Output {
   // Sends until everything is sent or the transport takes no more. What it took is added to *sent.
   FlushStatus Flush(Transport& transport, size_t* sent);
 
+  // True: the transport has taken everything that is left, and sends it later.
+  [[nodiscard]] bool Defer(Transport& transport);
+
   void Load(std::unique_ptr<Parked> parked);
   // Null if there is nothing to send, or no memory: see failed().
   std::unique_ptr<Parked> Park();

@@ -8,7 +8,7 @@
 
 namespace server {
 
-class PlainTransport final : public Transport {
+class PlainTransport : public Transport {
  public:
   using Transport::Transport;
   ~PlainTransport() override;

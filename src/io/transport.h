@@ -44,6 +44,11 @@ class Transport {
   // Sends what is taken at once, in the order of the pieces. Never kEnd. REQUIRES: there are
   // pieces, none is empty.
   virtual IoResult Write(std::span<const iovec> pieces) = 0;
+  // Of transports that take part in the rounds of their worker (see round.h); others need not do
+  // anything. ReadAhead: the round may read for them, as for its member with this number, and the
+  // next Read is in that member's turn. Defer: the round sends all pieces later; false: not these.
+  virtual void ReadAhead(size_t /*member*/) {}
+  [[nodiscard]] virtual bool Defer(std::span<const iovec> /*pieces*/) { return false; }
   // There are received bytes that no event of the socket announces.
   virtual bool HasPending() const = 0;
   // Tells the peer that no more is sent, so that it can tell a complete reply from a broken one.

@@ -66,13 +66,44 @@ void Connection::StopWaiting() {
 
 void Connection::OnEvent(evutil_socket_t, short what, void* connection) noexcept {
   auto* self = static_cast<Connection*>(connection);
+  self->ready_ = what;
+  if (self->owner_.ServeLater(self)) return;
   self->worker_.Tick();
-  self->last_progress_ = self->worker_.now;
-  const State state = self->state();
-  if (state == State::kHandshaking) return self->ContinueHandshake();
-  if (state == State::kLingering) return self->ContinueLinger();
+  self->ServeReady();
+}
+
+void Connection::ServeReady() {
+  const bool readable = (std::exchange(ready_, 0) & EV_READ) != 0;
+  // Finish has served it meanwhile, and it waits for another turn.
+  if (state() == State::kYielded) return;
+  last_progress_ = worker_.now;
+  if (state() == State::kHandshaking) return ContinueHandshake();
+  if (state() == State::kLingering) return ContinueLinger();
   // Reading goes on after whatever event it asked for.
-  self->Serve((what & EV_READ) != 0 || state == State::kReading);
+  Serve(readable || state() == State::kReading);
+}
+
+// Only where the turn begins with a read for which the input has room, so that nothing of what is
+// read ahead is left over.
+void Connection::PrepareTurn(size_t member) {
+  static_assert(Round::kSliceBytes <= Input::kReadBytesMin);
+  const bool reads_first = state() == State::kReading && kept_.size == 0 && skip_ == 0 &&
+                           needed_ == 1 && memory_wait_since_ms_ == 0;
+  if (reads_first) transport_.ReadAhead(member);
+}
+
+void Connection::EndRound(const Round::Sent& sent) {
+  worker_.counters.bytes_written.Add(sent.bytes);
+  if (sent.bytes > 0) CountProgress(sent.bytes);
+  if (sent.status == IoStatus::kOk) return;
+  if (sent.status == IoStatus::kBroken) return End(Turn::kClose);
+  worker_.output.Append(sent.rest);
+  Park();
+  const bool parked = parked_ != nullptr;
+  worker_.output.Clear();
+  NoteHolding();
+  wanted_ = IoStatus::kWantsWrite;
+  End(parked ? Turn::kWaitOutput : Turn::kClose);
 }
 
 void Connection::Start() { ContinueHandshake(); }
@@ -204,7 +235,7 @@ Connection::Turn Connection::ServeTurn(bool readable) {
     if (budget_ == 0) return Turn::kYield;
     if (const MaybeEnd end = Receive(&readable)) return *end;
   }
-  if (const MaybeEnd end = Flush()) return *end;
+  if (const MaybeEnd end = FlushOrDefer()) return *end;
   if (hang_up_) return peer_done_ ? Turn::kClose : Turn::kHangUp;
   // No event would announce what the transport has received already.
   return transport_.HasPending() ? Turn::kYield : Turn::kWaitInput;
@@ -246,6 +277,12 @@ Connection::MaybeEnd Connection::Flush() {
   const bool wants_read = status == Output::FlushStatus::kWantsRead;
   wanted_ = wants_read ? IoStatus::kWantsRead : IoStatus::kWantsWrite;
   return Turn::kWaitOutput;
+}
+
+// A connection that hangs up does so when its last reply is sent.
+Connection::MaybeEnd Connection::FlushOrDefer() {
+  if (!hang_up_ && worker_.output.Defer(transport_)) return std::nullopt;
+  return Flush();
 }
 
 void Connection::CountProgress(size_t bytes) {

@@ -10,7 +10,7 @@
 //            a moment, so that the last reply is not lost with the reset of the connection.
 //            Without memory for a request, the connection ends, with an error line if possible.
 // Requires:  the worker's thread, except for fd(), state() and last_command(). Start, Resume,
-//            Finish and every event may delete the connection.
+//            Finish, ServeReady, EndRound and every event may delete the connection.
 // Costs:     about 350 bytes while it waits for a request, with libevent's share; buffers only
 //            while a request or a reply is unfinished.
 #pragma once
@@ -29,6 +29,7 @@
 #include "src/dispatch/dispatcher.h"
 #include "src/io/input.h"
 #include "src/io/output.h"
+#include "src/io/round.h"
 #include "src/io/transport.h"
 #include "src/net/worker_context.h"
 #include "src/stats/server_view.h"
@@ -48,6 +49,12 @@ class Connection {
   void Resume();
   // Carries out what has arrived, sends the replies, and closes.
   void Finish();
+  // In the round that follows ConnectionOwner::ServeLater: PrepareTurn before the sockets are read,
+  // ServeReady afterwards, and EndRound when the reply that ServeReady has deferred was sent.
+  void PrepareTurn(size_t member);
+  void ServeReady();
+  void EndRound(const Round::Sent& sent);
+  bool is_ready() const { return ready_ != 0; }
   // Called every second. True: it has waited too long and is to be deleted.
   bool TimedOut(uint32_t now) const;
   // What it keeps in memory between turns, and would give back if it were closed.
@@ -94,6 +101,8 @@ class Connection {
   void LogRequest(uint64_t consumed);
   MaybeEnd Receive(bool* readable);
   MaybeEnd Flush();
+  // At the end of a turn, whose reply may be sent by the round.
+  MaybeEnd FlushOrDefer();
   // There is no memory for the current request.
   MaybeEnd WaitForMemory();
   void EndMemoryWait();
@@ -118,6 +127,7 @@ class Connection {
   Transport& transport_;
   event event_;
   short waiting_for_ = 0;
+  short ready_ = 0;                         // the events that the round is to serve it for
   IoStatus wanted_ = IoStatus::kWantsRead;  // what reading or writing waits for after this turn
   std::atomic<State> state_{State::kHandshaking};
   bool hang_up_ = false;    // once the output is sent

@@ -1,13 +1,18 @@
 #include "src/net/worker.h"
 
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
 #include <new>
 #include <utility>
 
-#include "src/io/plain_transport.h"
+#include "src/io/round_transport.h"
+#include "src/io/socket_calls.h"
 #include "src/log.h"
 #include "src/process/startup_error.h"
 #include "src/process/thread.h"
@@ -24,17 +29,23 @@ constexpr timeval kRetryInterval = {0, 10'000};
 
 }  // namespace
 
-Worker::Worker(State& state) : state_(state), context_(state) {
+Worker::Worker(State& state)
+    : state_(state), context_(state), round_(std::make_unique<PlainCalls>()) {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   event_base* const base = context_.base;
   if (base == nullptr || wake_fd_ < 0) throw StartupError("cannot make an event loop");
   wake_ = event_new(base, wake_fd_, EV_READ | EV_PERSIST, OnWake, this);
   resume_ = event_new(base, -1, 0, OnResume, this);
   retry_ = event_new(base, -1, 0, OnRetry, this);
-  second_ = event_new(base, -1, EV_PERSIST, OnSecond, this);
+  // By a timer of the event loop the kernel would have to set one for each wait: 4 % of what a
+  // single get costs on one connection.
+  second_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  second_ = event_new(base, second_fd_, EV_READ | EV_PERSIST, OnSecond, this);
   drain_ = event_new(base, -1, EV_PERSIST, OnDrain, this);
-  const timeval second = {1, 0};
-  if (event_add(wake_, nullptr) != 0 || event_add(second_, &second) != 0) {
+  round_event_ = event_new(base, -1, 0, OnRound, this);
+  const itimerspec second = {{1, 0}, {1, 0}};
+  if (event_add(wake_, nullptr) != 0 || event_add(second_, nullptr) != 0 ||
+      timerfd_settime(second_fd_, 0, &second, nullptr) != 0) {
     throw StartupError("cannot watch events");
   }
   state_.workers.push_back(this);
@@ -46,14 +57,18 @@ Worker::~Worker() {
   if (thread_.joinable()) Stop();
   Join();
   while (first_ != nullptr) Remove(first_);
-  for (event* each : {wake_, resume_, retry_, second_, drain_}) {
+  for (event* each : {wake_, resume_, retry_, second_, drain_, round_event_}) {
     if (each != nullptr) event_free(each);
   }
   if (wake_fd_ >= 0) close(wake_fd_);
+  if (second_fd_ >= 0) close(second_fd_);
 }
 
 void Worker::Start() {
-  thread_ = StartThread([this] { event_base_dispatch(context_.base); });
+  thread_ = StartThread([this] {
+    ChooseCalls();
+    event_base_dispatch(context_.base);
+  });
 }
 
 void Worker::Join() {
@@ -118,7 +133,7 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
 
 void Worker::Add(int fd) {
   if (stopping_) return Drop(fd);
-  auto* connection = new (std::nothrow) ConnectionOver<PlainTransport>(context_, *this, fd);
+  auto* connection = new (std::nothrow) ConnectionOver<RoundTransport>(context_, *this, fd, round_);
   if (connection == nullptr) return Drop(fd);
   Log(kLogTraffic, "<%d new connection", fd);
   {
@@ -141,8 +156,73 @@ void Worker::Remove(Connection* connection) {
     std::erase(yielded_, connection);
     std::erase(retrying_, connection);
   }
+  // Before its round.
+  if (connection->is_ready()) {
+    std::replace(ready_.begin(), ready_.end(), connection, static_cast<Connection*>(nullptr));
+  }
   delete connection;
   state_.connections.current.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// ---- rounds -------------------------------------------------------------------------------------
+
+void Worker::ChooseCalls() {
+  if (std::exchange(has_chosen_calls_, true) || !state_.options.io_uring) return;
+  int error = 0;
+  std::unique_ptr<SocketCalls> calls = MakeRingCalls(&error);
+  if (calls != nullptr) return round_.UseCalls(std::move(calls));
+  if (state_.io_uring_refused.exchange(true)) return;
+  Log(kLogAlways, "io_uring is not available (%s): each read and each write is a system call",
+      strerror(error));
+}
+
+bool Worker::ServeLater(Connection* connection) {
+  if (ready_.empty() && event_base_get_num_events(context_.base, EVENT_BASE_COUNT_ACTIVE) == 0) {
+    return false;
+  }
+  try {
+    ready_.push_back(connection);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  // Behind everything that is active now.
+  if (ready_.size() == 1) event_active(round_event_, EV_TIMEOUT, 0);
+  return true;
+}
+
+void Worker::OnRound(evutil_socket_t, short, void* worker) noexcept {
+  auto* self = static_cast<Worker*>(worker);
+  self->context_.Tick();
+  self->ChooseCalls();
+  // Connections that end in their round are not ready any more, so the list stays as it is.
+  for (size_t begin = 0; begin < self->ready_.size(); begin += Round::kMembersMax) {
+    const std::span<Connection* const> rest = std::span(self->ready_).subspan(begin);
+    self->ServeRound(rest.first(std::min(rest.size(), Round::kMembersMax)));
+  }
+  self->ready_.clear();
+}
+
+void Worker::ServeRound(std::span<Connection* const> members) {
+  round_.Begin(members.size());
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i] != nullptr) members[i]->PrepareTurn(i);
+  }
+  round_.Receive();
+  std::array<std::span<const char>, Round::kMembersMax> inputs;
+  for (size_t i = 0; i < members.size(); ++i) inputs[i] = round_.Received(i);
+  context_.dispatcher.Announce({inputs.data(), members.size()});
+  for (size_t i = 0; i < members.size(); ++i) {
+    round_.Turn(i);
+    if (members[i] != nullptr) members[i]->ServeReady();
+    if (round_.long_turn()) SendDeferred(members);
+  }
+  SendDeferred(members);
+  round_.End();
+  if (round_.uses_ring()) context_.counters.io_uring_rounds.Add();
+}
+
+void Worker::SendDeferred(std::span<Connection* const> members) {
+  for (const Round::Sent& sent : round_.Send()) members[sent.member]->EndRound(sent);
 }
 
 // ---- turns --------------------------------------------------------------------------------------
@@ -188,7 +268,9 @@ void Worker::OnResume(evutil_socket_t, short, void* worker) noexcept {
   for (Connection* connection : turns) connection->Resume();
 }
 
-void Worker::OnSecond(evutil_socket_t, short, void* worker) noexcept {
+void Worker::OnSecond(evutil_socket_t fd, short, void* worker) noexcept {
+  uint64_t count;
+  (void)!read(fd, &count, sizeof(count));
   auto* self = static_cast<Worker*>(worker);
   self->context_.Tick();
   self->CloseTimedOut();

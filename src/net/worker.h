@@ -1,10 +1,15 @@
 // Worker is one thread with its own event loop, and the connections that belong to it.
 //
+// Connections that are ready after the same pass of the event loop are served in rounds: their
+// sockets are read together, what their requests will touch in the store is prefetched, they are
+// served, and their replies are sent together (see Round). A connection that is ready alone is
+// served at once.
+//
 // Requires:  `Start Adopt* Stop Join`. Adopt, RequestShed, Stop, counters and VisitConnections may
 //            be called by any thread, everything else by the worker's own. Lock order:
 //            connections_mutex_ and queue_mutex_ are never held together, nor with a lock of the
 //            store.
-// Costs:     one input and one output buffer, whatever the number of connections.
+// Costs:     one input and one output buffer and a Round, whatever the number of connections.
 #pragma once
 
 #include <event2/event.h>
@@ -12,10 +17,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
+#include "src/io/round.h"
 #include "src/io/shedder.h"
 #include "src/net/connection.h"
 #include "src/net/worker_context.h"
@@ -53,11 +61,17 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   static void OnRetry(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnSecond(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnDrain(evutil_socket_t fd, short what, void* worker) noexcept;
+  static void OnRound(evutil_socket_t fd, short what, void* worker) noexcept;
+  [[nodiscard]] bool ServeLater(Connection* connection) override;
   [[nodiscard]] bool ResumeLater(Connection* connection) override;
   [[nodiscard]] bool RetryLater(Connection* connection) override;
   void BeginShedding() override;
   void Remove(Connection* connection) override;
   void Add(int fd);
+  // Whether the rounds go through io_uring. By the thread that serves, before the first round.
+  void ChooseCalls();
+  void ServeRound(std::span<Connection* const> members);
+  void SendDeferred(std::span<Connection* const> members);
   // A connection that could not be added.
   void Drop(int fd);
   void Wake();
@@ -70,11 +84,13 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
 
   State& state_;
   int wake_fd_ = -1;
+  int second_fd_ = -1;
   event* wake_ = nullptr;
   event* resume_ = nullptr;
   event* retry_ = nullptr;
   event* second_ = nullptr;
   event* drain_ = nullptr;
+  event* round_event_ = nullptr;
   std::thread thread_;
 
   // The worker's thread only.
@@ -83,7 +99,10 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   uint64_t stop_ms_ = 0;  // when it began to stop
   std::vector<Connection*> yielded_;
   std::vector<Connection*> retrying_;
-  uint64_t shed_step_ = 0;  // the last one taken
+  Round round_;
+  bool has_chosen_calls_ = false;
+  std::vector<Connection*> ready_;  // to be served in the next round; null: has ended
+  uint64_t shed_step_ = 0;          // the last one taken
 
   std::atomic<bool> shed_requested_{false};
 

@@ -41,6 +41,9 @@ struct WorkerContext {
 
 class ConnectionOwner {
  public:
+  // It is ready. True: it is served by ServeReady after this pass of the event loop, with others.
+  // False: it is to be served now.
+  [[nodiscard]] virtual bool ServeLater(Connection* /*connection*/) { return false; }
   // Another turn, after every connection that waits for one had it. False: no memory to remember
   // that.
   [[nodiscard]] virtual bool ResumeLater(Connection* connection) = 0;

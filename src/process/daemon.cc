@@ -22,10 +22,10 @@ namespace server {
 
 namespace {
 
-// Files besides the clients': standard streams, listeners, and per worker its event base and what
-// wakes it up.
+// Files besides the clients': standard streams, listeners, and per worker its event base, what wakes
+// it up, its clock and its ring.
 constexpr rlim_t kFilesOfServer = 32;
-constexpr rlim_t kFilesPerThread = 4;
+constexpr rlim_t kFilesPerThread = 6;
 
 [[noreturn]] void Fail(const std::string& what) {
   throw StartupError(what + ": " + std::strerror(errno));

@@ -25,6 +25,7 @@ class Counter {
 };
 
 // In the order of `stats`. connections_shed: closed because all together held too much memory.
+// io_uring_rounds: times that ready connections were served together through io_uring.
 #define KBF_WORKER_COUNTERS(COUNTER) \
   COUNTER(cmd_get)                   \
   COUNTER(cmd_set)                   \
@@ -50,7 +51,8 @@ class Counter {
   COUNTER(bytes_read)                \
   COUNTER(bytes_written)             \
   COUNTER(conn_yields)               \
-  COUNTER(connections_shed)
+  COUNTER(connections_shed)          \
+  COUNTER(io_uring_rounds)
 
 struct WorkerCounters {
 #define KBF_COUNTER(name) Counter name;

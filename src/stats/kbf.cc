@@ -72,6 +72,7 @@ void WriteEvents(const Totals& totals, StatsSink* out) {
   WriteNamed(totals.chain, out);
   WriteNamed(totals.dictionary, out);
   out->Add("connections_shed", totals.workers.connections_shed);
+  out->Add("io_uring_rounds", totals.workers.io_uring_rounds);
   out->Add("log_lines_dropped", LogLinesDropped());
 }
 

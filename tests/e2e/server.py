@@ -31,6 +31,8 @@ MEMCACHED = shutil.which("memcached") or "/usr/bin/memcached"
 IS_MEMCACHED = os.path.basename(BINARY).startswith("memcached")
 SANITIZER = bool(os.environ.get("KBF_SANITIZER"))
 SOAK = bool(os.environ.get("KBF_SOAK"))
+# More options for every server under test.
+OPTIONS = os.environ.get("KBF_OPTIONS", "").split()
 
 # What keeps memcached from moving items about by itself. Its crawler and maintainer hold items for
 # moments, and then incr and decr make a new item where they otherwise change the old one in place.
@@ -237,6 +239,8 @@ class Server:
 
     def command(self):
         command = [self.binary]
+        if self.binary == BINARY:
+            command += OPTIONS
         if os.geteuid() == 0 and "-u" not in self.arguments:
             command += ["-u", "root"]
         if self.listen == "tcp":

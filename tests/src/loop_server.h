@@ -46,15 +46,20 @@ class LoopServer {
   // As if the time of every timer had come by the next turn: of connections that wait for memory,
   // and of the sweep of every second.
   void FireTimers() {
-    std::vector<event*> timers;
+    // The worker's own events; all others are connections'.
+    struct Found {
+      const Worker* worker;
+      std::vector<event*> events;
+    } found{&worker_, {}};
     const auto collect = [](const event_base*, const event* each, void* all) {
-      if (event_get_fd(each) < 0) {
-        static_cast<std::vector<event*>*>(all)->push_back(const_cast<event*>(each));
+      auto* into = static_cast<Found*>(all);
+      if (event_get_callback_arg(each) == into->worker) {
+        into->events.push_back(const_cast<event*>(each));
       }
       return 0;
     };
-    (void)event_base_foreach_event(worker().context().base, collect, &timers);
-    for (event* each : timers) event_active(each, EV_TIMEOUT, 0);
+    (void)event_base_foreach_event(worker().context().base, collect, &found);
+    for (event* each : found.events) event_active(each, EV_TIMEOUT, 0);
   }
 
  private:

@@ -84,6 +84,24 @@ TEST_SUITE("storage") {
       CHECK(one->Get(key, 101).value == many->Get(key, 101).value);
   }
 
+  TEST_CASE("prefetching any keys changes nothing") {
+    const auto store = ChainStore(16, 100'000, 10);
+    std::vector<std::string> names = {"", std::string(251, 'k'), "absent"};
+    for (uint64_t i = 0; i < 100'000; i += 997) names.push_back(KeyName(i));
+    const std::vector<std::string_view> keys(names.begin(), names.end());
+    REQUIRE(keys.size() > 3 * 32);
+    const StoreUsage usage = store->Usage();
+    const SlabCounters counters = store->Counters();
+    store->Prefetch(keys, true);
+    store->Prefetch(keys, false);
+    store->Prefetch({}, true);
+    CHECK(store->Usage().total_bytes() == usage.total_bytes());
+    CHECK(store->Counters().misses == counters.misses);
+    CHECK(store->Counters().front_hits == counters.front_hits);
+    CHECK(store->Counters().chain_hits == counters.chain_hits);
+    CHECK(store->Get(KeyName(0), 100).value == std::string(10, 'v'));
+  }
+
   TEST_CASE("nothing becomes approximate while all takes less than the exact share") {
     StoreConfig config;
     config.memory_bytes = 32 << 20;
