@@ -79,8 +79,6 @@ class Output {
 
   bool empty() const { return begin_ == end_ && next_insert_ == inserts_.size(); }
   bool full() const { return end_ - begin_ + insert_bytes_ >= limits_.full_bytes; }
-  // Unsent bytes that are not in the buffer.
-  size_t insert_bytes() const { return insert_bytes_; }
   bool failed() const { return failed_; }
   // How often something found no room, since the beginning: a mistake of the caller.
   uint64_t overruns() const { return overruns_; }
