@@ -78,7 +78,10 @@ class Output {
   [[nodiscard]] bool AppendText(std::string_view text);
 
   bool empty() const { return begin_ == end_ && next_insert_ == inserts_.size(); }
-  bool full() const { return end_ - begin_ + insert_bytes_ >= limits_.full_bytes; }
+  bool full() const {
+    return end_ - begin_ + insert_bytes_ >= limits_.full_bytes ||
+           inserts_.size() + kBatch + 1 > kInsertsMax;
+  }
   bool failed() const { return failed_; }
   // How often something found no room, since the beginning: a mistake of the caller.
   uint64_t overruns() const { return overruns_; }

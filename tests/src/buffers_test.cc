@@ -253,6 +253,24 @@ TEST_SUITE("src") {
     CHECK(output.failed());
   }
 
+  TEST_CASE("output: many short values that are not copied make it full as well") {
+    server::Output output({.full_bytes = 64 << 10, .copy_max = 1});
+    Shared* shared = MakeShared("v");
+    for (int i = 0; i < 1000 && !output.full(); ++i) {
+      output.AppendShared({shared->bytes, 1}, kbf::SharedRef(&shared->header));
+    }
+    CHECK(output.full());
+    // The one that made it full may have been the first of a batch and one more.
+    for (size_t i = 0; i < server::Output::kBatch; ++i) {
+      output.AppendShared({shared->bytes, 1}, kbf::SharedRef(&shared->header));
+    }
+    CHECK(!output.failed());
+    CHECK(output.overruns() == 0);
+    output.Clear();
+    CHECK(shared->header.refs == 1);
+    kbf::Release(&shared->header);
+  }
+
   TEST_CASE("output: parked bytes are counted, and values that left the store separately") {
     server::Output output;
     const size_t size = 100'000;
