@@ -31,7 +31,7 @@ constexpr Target kTargets[] = {
     {"binary", protocol::FuzzBinary, 13}, {"client", protocol::FuzzClient, 8},
     {"config", server::FuzzConfig, 6},    {"crush", load::FuzzCrush, 5},
     {"trace", load::FuzzTrace, 5},        {"replica", kbf::FuzzReplica, 11},
-    {"server", server::FuzzServer, 12},
+    {"server", server::FuzzServer, 13},
 };
 
 TEST_SUITE("fuzz") {

@@ -288,6 +288,7 @@ class ServerFuzz {
 
   // The server hung up.
   void Closed(FuzzClient* client) {
+    Check(server_->worker().context().output.overruns() == 0, "the output was overrun");
     const bool answered = client->asked_to_close && client->checker->pending() == 0;
     Check(client->raw || answered || Kicked() != client->shed_before,
           "a connection was closed without a reason");
