@@ -196,11 +196,12 @@ bool Dictionary::ShouldAdmit(uint64_t hash, size_t bytes) {
 // Room for one more value in index and tables. False: there is no memory.
 bool Dictionary::MakeRoom() {
   const uint64_t capacity = index_->capacity();
-  if (num_values_ >= capacity && capacity < codes_max() &&
-      !RebuildIndex(std::min<uint64_t>(capacity * 2, codes_max()))) {
-    return false;
-  }
   try {
+    // Without memory for the cells there may be none for the sentence that says so either.
+    if (num_values_ >= capacity && capacity < codes_max() &&
+        !RebuildIndex(std::min<uint64_t>(capacity * 2, codes_max()))) {
+      return false;
+    }
     if (free_id_ == kNone) ReserveOneMore(values_);
     if (free_code_ == kNone) ReserveOneMore(codes_);
   } catch (const std::bad_alloc&) {
