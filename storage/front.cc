@@ -132,7 +132,7 @@ ItemPtr Front::Create(const NewItem& from) const {
   if (memory == nullptr) return nullptr;
   Item* item = new (memory) Item();
   item->expires_ = from.expires;
-  item->last_access_ = from.now;
+  item->set_last_access(from.now);
   item->size_age_ = from.value_bytes;
   const unsigned flag_code = Item::FlagCode(from.flags);
   item->SetBits(Item::kGeneration, 2, from.generation);

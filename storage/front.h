@@ -41,8 +41,8 @@ inline constexpr unsigned kFrontStream = 19;
 
 //   0        4        8             12              16                    24
 //   +--------+--------+-------------+---------------+---------------------+
-//   |  refs  | expires| last_access | value_bytes:30| next item:48        |
-//   |        |        |             | age:2         | bits:16             |
+//   |  refs  | expires| access:29   | value_bytes:30| next item:48        |
+//   |        |        | bits:3      | age:2         | bits:16             |
 //   +--------+--------+-------------+---------------+---------------------+
 //   | cas, 8 if kept | client flags, 0, 1, 2 or 4 | key_bytes, 1 | key | value |
 //   +----------------+----------------------------+--------------+-----+-------+
@@ -74,11 +74,23 @@ class Item {
   // Absolute seconds; 0: never.
   uint32_t expires() const { return expires_; }
   void set_expires(uint32_t seconds) { expires_ = seconds; }
-  uint32_t last_access() const { return last_access_; }
-  void set_last_access(uint32_t seconds) { last_access_ = seconds; }
+  // The time is kept modulo 2^29 seconds, which is 17 years, and completed from the present.
+  uint32_t last_access(uint32_t now) const { return now - ((now - access_) & kAccessMask); }
+  void set_last_access(uint32_t seconds) {
+    access_ = (access_ & ~kAccessMask) | (seconds & kAccessMask);
+  }
   // 0: cold. REQUIRES: age <= kAgeMax.
   unsigned age() const { return size_age_ >> 30; }
   void set_age(unsigned age) { size_age_ = (size_age_ & kValueBytesMax) | age << 30; }
+
+  // A client chose the CAS number.
+  bool explicit_cas() const { return (access_ & kExplicitCas) != 0; }
+  void set_explicit_cas(bool on) { SetAccess(kExplicitCas, on); }
+  // The key was sent in base64; not known of a key that comes from the chain.
+  bool base64_key() const { return (access_ & kBase64Key) != 0; }
+  void set_base64_key(bool on) { SetAccess(kBase64Key, on); }
+  bool knows_key_form() const { return (access_ & kKeyFormUnknown) == 0; }
+  void ForgetKeyForm() { SetAccess(kKeyFormUnknown, true); }
 
   bool fetched() const { return Bits(kFetched, 1) != 0; }
   void set_fetched(bool on) { SetBits(kFetched, 1, on); }
@@ -114,6 +126,13 @@ class Item {
   static constexpr unsigned kWaiting = 63;
   static constexpr uint64_t kPointerMask = (uint64_t{1} << 48) - 1;
 
+  // Parts of access_.
+  static constexpr uint32_t kAccessMask = (uint32_t{1} << 29) - 1;
+  static constexpr uint32_t kExplicitCas = uint32_t{1} << 29;
+  static constexpr uint32_t kBase64Key = uint32_t{1} << 30;
+  static constexpr uint32_t kKeyFormUnknown = uint32_t{1} << 31;
+  void SetAccess(uint32_t bit, bool on) { access_ = on ? access_ | bit : access_ & ~bit; }
+
   const char* bytes() const { return reinterpret_cast<const char*>(this); }
   unsigned Bits(unsigned at, unsigned width) const { return link_ >> at & ((1u << width) - 1); }
   void SetBits(unsigned at, unsigned width, uint64_t to) {
@@ -133,7 +152,7 @@ class Item {
 
   SharedHeader header_;
   uint32_t expires_ = 0;
-  uint32_t last_access_ = 0;
+  uint32_t access_ = 0;
   uint32_t size_age_ = 0;
   uint64_t link_ = 0;
 };

@@ -153,6 +153,7 @@ Item* Slab::Promote(const Key& key, const ChainAnswer& answer) {
   RemoveFromChain(key.hash);
   made->set_clean(true);
   made->set_fetched(true);
+  made->ForgetKeyForm();
   ++counters_.promoted;
   return front_.Link(std::move(made), key.hash);
 }
@@ -231,7 +232,7 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options) {
   Reading reading;
   reading.hit = true;
   reading.fetched = item->fetched();
-  reading.last_access = item->last_access();
+  reading.last_access = item->last_access(now_);
   reading.expires_before = item->expires();
   if (options.touch) item->set_expires(options.expires);
   // One client at a time is told to recache: the first that reads the item when it is stale or
@@ -247,6 +248,7 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options) {
     item->set_win(true);
   }
   if (options.bump) Front::Touch(item, now_);
+  if (item->knows_key_form()) reading.base64_key = item->base64_key();
   reading.flags = item->flags();
   reading.expires = item->expires();
   reading.cas = item->cas();
@@ -274,9 +276,10 @@ Reading Slab::Vivify(const Key& key, const ReadOptions& options, Operation* oper
   Reading reading;
   reading.no_memory = true;
   if (!MakeRoomFor(AllocatedBytes(Front::ItemBytes(key.text.size(), 0, 0, true)))) return reading;
-  ItemPtr made =
-      front_.Create({key.text, 0, *options.vivify_expires, 0, NextCas(), now_, generation_});
+  const uint64_t cas = options.new_cas ? *options.new_cas : NextCas();
+  ItemPtr made = front_.Create({key.text, 0, *options.vivify_expires, 0, cas, now_, generation_});
   if (made == nullptr) return reading;
+  if (options.new_cas) made->set_explicit_cas(true);
   made->set_win(true);
   made->set_fetched(options.bump);  // by the client that made it
   Item* item = LinkItem(key.hash, nullptr, std::move(made));
@@ -285,12 +288,59 @@ Reading Slab::Vivify(const Key& key, const ReadOptions& options, Operation* oper
   reading.no_memory = false;
   reading.hit = true;
   reading.created = true;
+  reading.base64_key = false;  // as in memcached, however the key was sent
   reading.win = true;
   reading.expires = item->expires();
   reading.cas = item->cas();
   reading.value = item->value();
   reading.ref = SharedRef(item->header());
   return reading;
+}
+
+// ---- listing ------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr unsigned kListedBuckets = 64;
+
+ListedItem ListingOf(const Item& item, uint32_t now) {
+  ListedItem listed;
+  listed.key = item.key();
+  listed.value_bytes = item.value_bytes();
+  listed.cas = item.cas();
+  listed.flags = item.flags();
+  listed.expires = item.expires();
+  listed.last_access = item.last_access(now);
+  listed.fetched = item.fetched();
+  listed.base64_key = item.base64_key();
+  return listed;
+}
+
+}  // namespace
+
+bool Slab::ListItems(ListPosition* position, uint32_t now, ItemVisitor* visitor) {
+  const LockedOperation operation(*this, now);
+  unsigned shown = 0;
+  // A bucket is begun while at least half of the items may still be shown, so that it is cut only
+  // if it is larger than that.
+  for (unsigned i = 0; i < kListedBuckets && shown <= kListedMax / 2; ++i) {
+    unsigned seen = 0;
+    unsigned done = position->items;
+    const uint64_t next = front_.VisitBuckets(position->bucket, 1, [&](Item* item) {
+      if (++seen <= done || shown == kListedMax) return;
+      done = seen;
+      if (IsDead(*item)) return;
+      visitor->Visit(ListingOf(*item, now_));
+      ++shown;
+    });
+    if (seen > done) {
+      position->items = done;
+      return true;
+    }
+    *position = {next, 0};
+    if (next == 0) return false;
+  }
+  return true;
 }
 
 // ---- background ---------------------------------------------------------------------------------

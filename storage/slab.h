@@ -68,6 +68,10 @@ class Slab {
                      uint32_t now);
   // Everything stored before `at` is gone from then on. at <= now: at once.
   void Flush(uint32_t at, uint32_t now);
+  // Shows up to kListedMax items of the front, and goes on there next time. Items that stay linked
+  // are all shown once, but for those of a bucket that is larger than that and changes in between.
+  // False: that was the end.
+  bool ListItems(ListPosition* position, uint32_t now, ItemVisitor* visitor);
   // One bounded background step. False: there is nothing to do now.
   bool MaintainStep(uint32_t now);
   // Asks the chain for `stored` sampled keys and for `absent` random keys, which are not stored.
@@ -199,7 +203,7 @@ class Slab {
 
   WriteResult WriteLocked(const WriteRequest& request, const Key& key, ItemPtr&& item);
   WriteResult Set(const WriteRequest& request, const Key& key, ItemPtr&& item);
-  WriteResult Add(const Key& key, ItemPtr&& item);
+  WriteResult Add(const WriteRequest& request, const Key& key, ItemPtr&& item);
   WriteResult Replace(const WriteRequest& request, const Key& key, ItemPtr&& item);
   WriteResult CompareAndSwap(const WriteRequest& request, const Key& key, ItemPtr&& item);
   // Append and prepend, which make their item of the old one.
@@ -209,7 +213,7 @@ class Slab {
   static bool StoresAsStale(const WriteRequest& request, const Item& old);
   static bool IsRefused(const WriteRequest& request, const Item& old);
   WriteResult StoreChecked(const WriteRequest& request, const Key& key, Item* old, ItemPtr&& item);
-  WriteResult Store(const Key& key, Item* old, ItemPtr&& item);
+  WriteResult Store(const WriteRequest& request, const Key& key, Item* old, ItemPtr&& item);
   WriteResult RefuseTooLarge(const WriteRequest& request, const KeyHash& hash, uint32_t now);
   // Puts the item in the front, in the place of `old` where that is not null.
   Item* LinkItem(const KeyHash& hash, Item* old, ItemPtr&& item);
@@ -221,9 +225,14 @@ class Slab {
   ArithmeticResult CreateNumber(const ArithmeticRequest& request, const Key& key);
   // Null: there is no memory.
   Item* StoreNumber(const Key& key, Item* old, std::string_view digits, uint32_t flags,
-                    uint32_t expires);
+                    uint32_t expires, uint64_t cas);
+  // The next CAS number, or that which the client chose.
+  void GiveCas(const std::optional<uint64_t>& chosen, Item* item);
   ArithmeticResult FinishNumber(ArithmeticResult result, const KeyHash& hash, Item* item);
   StoreStatus DeleteFromChain(const Key& key, bool needs_item);
+  WriteResult ExtendNothing(const WriteRequest& request, const Key& key);
+  // Null: there is no memory.
+  Item* RemoveValue(const Key& key, Item* old, const DeleteOptions& options);
   void MarkStale(Item* item, const KeyHash& hash, const DeleteOptions& options);
   uint64_t NextCas() { return shared_.next_cas.fetch_add(1, std::memory_order_relaxed) + 1; }
 

@@ -85,6 +85,7 @@ ItemPtr Slab::CopyOf(const WriteRequest& request, uint32_t now) const {
                                 static_cast<uint32_t>(request.value.size()), 0, now, 0});
   if (item != nullptr) {
     std::memcpy(item->value_data(), request.value.data(), request.value.size());
+    if (request.base64_key) item->set_base64_key(true);
   }
   return item;
 }
@@ -94,7 +95,7 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const Key& key, ItemP
     case WriteMode::kSet:
       return Set(request, key, std::move(item));
     case WriteMode::kAdd:
-      return Add(key, std::move(item));
+      return Add(request, key, std::move(item));
     case WriteMode::kReplace:
       return Replace(request, key, std::move(item));
     case WriteMode::kCas:
@@ -109,13 +110,13 @@ WriteResult Slab::WriteLocked(const WriteRequest& request, const Key& key, ItemP
 // ---- the write modes ----------------------------------------------------------------------------
 
 WriteResult Slab::Set(const WriteRequest& request, const Key& key, ItemPtr&& item) {
-  if (request.cas == 0) return Store(key, FindInFront(key).item, std::move(item));
+  if (request.cas == 0) return Store(request, key, FindInFront(key).item, std::move(item));
   const ItemAnswer old = FindOrPromote(key);
   if (old.item == nullptr) return {old.StatusOr(StoreStatus::kNotFound), 0};
   return StoreChecked(request, key, old.item, std::move(item));
 }
 
-WriteResult Slab::Add(const Key& key, ItemPtr&& item) {
+WriteResult Slab::Add(const WriteRequest& request, const Key& key, ItemPtr&& item) {
   if (Item* old = FindInFront(key).item) {
     // The refusal counts as an access, but not as a fetch.
     const bool fetched = old->fetched();
@@ -126,14 +127,14 @@ WriteResult Slab::Add(const Key& key, ItemPtr&& item) {
   // A weak answer counts as a miss, or a false positive would refuse the key for ever.
   const ChainAnswer answer = FindInChain(key);
   if (answer.found && answer.strong) return {StoreStatus::kNotStored, 0};
-  return Store(key, nullptr, std::move(item));
+  return Store(request, key, nullptr, std::move(item));
 }
 
 WriteResult Slab::Replace(const WriteRequest& request, const Key& key, ItemPtr&& item) {
   if (request.cas != 0) return Set(request, key, std::move(item));
   Item* old = FindInFront(key).item;
   if (old == nullptr && !FindInChain(key).found) return {StoreStatus::kNotStored, 0};
-  return Store(key, old, std::move(item));
+  return Store(request, key, old, std::move(item));
 }
 
 WriteResult Slab::CompareAndSwap(const WriteRequest& request, const Key& key, ItemPtr&& item) {
@@ -145,7 +146,11 @@ WriteResult Slab::CompareAndSwap(const WriteRequest& request, const Key& key, It
 WriteResult Slab::Extend(const WriteRequest& request, const Key& key) {
   const ItemAnswer found = FindOrPromote(key);
   Item* const old = found.item;
-  if (old == nullptr) return {found.StatusOr(StoreStatus::kNotStored), 0};
+  if (old == nullptr) {
+    const StoreStatus status = found.StatusOr(StoreStatus::kNotStored);
+    const bool creates = status == StoreStatus::kNotStored && request.vivify_expires;
+    return creates ? ExtendNothing(request, key) : WriteResult{status, 0};
+  }
   const bool checked = request.cas != 0;
   if (checked && IsRefused(request, *old)) return {StoreStatus::kExists, 0};
   const uint64_t size = uint64_t{old->value_bytes()} + request.value.size();
@@ -157,7 +162,14 @@ WriteResult Slab::Extend(const WriteRequest& request, const Key& key) {
   ItemPtr item = ExtendedItem(request, *old);
   if (item == nullptr) return {StoreStatus::kNoMemory, 0};
   return checked ? StoreChecked(request, key, old, std::move(item))
-                 : Store(key, old, std::move(item));
+                 : Store(request, key, old, std::move(item));
+}
+
+WriteResult Slab::ExtendNothing(const WriteRequest& request, const Key& key) {
+  ItemPtr item = CopyOf(request, now_);
+  if (item == nullptr) return {StoreStatus::kNoMemory, 0};
+  item->set_expires(*request.vivify_expires);
+  return Store(request, key, nullptr, std::move(item));
 }
 
 ItemPtr Slab::ExtendedItem(const WriteRequest& request, const Item& old) const {
@@ -191,14 +203,26 @@ WriteResult Slab::StoreChecked(const WriteRequest& request, const Key& key, Item
     item->set_expires(old->expires());
     item->set_win(old->win());
   }
-  return Store(key, old, std::move(item));
+  return Store(request, key, old, std::move(item));
 }
 
-WriteResult Slab::Store(const Key& key, Item* old, ItemPtr&& item) {
-  const uint64_t cas = NextCas();
-  item->set_cas(cas);
+WriteResult Slab::Store(const WriteRequest& request, const Key& key, Item* old, ItemPtr&& item) {
+  uint64_t cas;
+  if (request.new_cas) [[unlikely]] {
+    GiveCas(request.new_cas, item.get());
+    cas = *request.new_cas;
+  } else {
+    cas = NextCas();
+    item->set_cas(cas);
+  }
+  const uint64_t value_bytes = item->value_bytes();
   RemoveIfExpired(LinkItem(key.hash, old, std::move(item)), key.hash);
-  return {StoreStatus::kOk, cas};
+  return {StoreStatus::kOk, cas, value_bytes};
+}
+
+void Slab::GiveCas(const std::optional<uint64_t>& chosen, Item* item) {
+  item->set_cas(chosen ? *chosen : NextCas());
+  item->set_explicit_cas(chosen.has_value());
 }
 
 // What was stored with an expiry in the past is gone at once.
@@ -245,8 +269,11 @@ ArithmeticResult Slab::CreateNumber(const ArithmeticRequest& request, const Key&
   ArithmeticResult result;
   result.number = *request.initial;
   result.created = true;
-  Item* item = StoreNumber(key, nullptr, Digits(result.number).view(), 0, request.initial_expires);
+  const uint64_t cas = request.new_cas ? *request.new_cas : NextCas();
+  Item* item =
+      StoreNumber(key, nullptr, Digits(result.number).view(), 0, request.initial_expires, cas);
   if (item == nullptr) return {StoreStatus::kNoMemory};
+  item->set_explicit_cas(request.new_cas.has_value());
   ++counters_.stored;
   return FinishNumber(result, key.hash, item);
 }
@@ -270,20 +297,21 @@ ArithmeticResult Slab::Count(const ArithmeticRequest& request, const Key& key, I
     std::memcpy(item->value_data(), text.data(), text.size());
     std::memset(item->value_data() + text.size(), ' ', item->value_bytes() - text.size());
     item->set_expires(expires);
-    item->set_cas(NextCas());
+    GiveCas(std::nullopt, item);
     item->set_unique(false);
     item->set_age(std::max(1u, item->age()));
   } else {
-    item = StoreNumber(key, item, text, item->flags(), expires);
+    item = StoreNumber(key, item, text, item->flags(), expires, NextCas());
     if (item == nullptr) return {StoreStatus::kNoMemory};
   }
+  if (request.new_cas) GiveCas(request.new_cas, item);
   return FinishNumber(result, key.hash, item);
 }
 
 Item* Slab::StoreNumber(const Key& key, Item* old, std::string_view digits, uint32_t flags,
-                        uint32_t expires) {
-  ItemPtr item = front_.Create(
-      {key.text, flags, expires, static_cast<uint32_t>(digits.size()), NextCas(), now_, 0});
+                        uint32_t expires, uint64_t cas) {
+  ItemPtr item =
+      front_.Create({key.text, flags, expires, static_cast<uint32_t>(digits.size()), cas, now_, 0});
   if (item == nullptr) return nullptr;
   std::memcpy(item->value_data(), digits.data(), digits.size());
   return LinkItem(key.hash, old, std::move(item));
@@ -303,19 +331,27 @@ StoreStatus Slab::Delete(std::string_view text, const KeyHash& hash, const Delet
                          uint32_t now) {
   LockedOperation operation(*this, now);
   const Key key{text, hash};
-  const bool needs_item = options.cas != 0 || options.mark_stale;
+  const bool needs_item = options.cas != 0 || options.mark_stale || options.remove_value;
   Item* item = needs_item ? FindOrPromote(key).item : FindInFront(key).item;
   if (item == nullptr) return DeleteFromChain(key, needs_item);
   if (options.cas != 0 && options.cas != item->cas()) {
     operation.MakeRoomAtEnd();  // the key may have been promoted for this
     return StoreStatus::kExists;
   }
-  if (!options.mark_stale) {
+  if (!options.mark_stale && !options.remove_value) {
     RemoveFromFront(item, hash, Cause::kDeleted);
     return StoreStatus::kOk;
   }
-  MarkStale(item, hash, options);
   operation.MakeRoomAtEnd();
+  if (options.remove_value) {
+    item = RemoveValue(key, item, options);
+    if (item == nullptr) return StoreStatus::kNoMemory;
+  }
+  if (options.mark_stale) {
+    MarkStale(item, hash, options);
+  } else {
+    RemoveIfExpired(item, hash);
+  }
   return StoreStatus::kOk;
 }
 
@@ -328,10 +364,20 @@ StoreStatus Slab::DeleteFromChain(const Key& key, bool needs_item) {
   return found ? StoreStatus::kOk : StoreStatus::kNotFound;
 }
 
+Item* Slab::RemoveValue(const Key& key, Item* old, const DeleteOptions& options) {
+  ItemPtr made = front_.Create(
+      {key.text, options.flags, options.expires.value_or(0), 0, old->cas(), now_, generation_});
+  if (made == nullptr) return nullptr;
+  made->set_explicit_cas(old->explicit_cas());
+  if (options.new_cas) GiveCas(options.new_cas, made.get());
+  ++counters_.stored;
+  return LinkItem(key.hash, old, std::move(made));
+}
+
 void Slab::MarkStale(Item* item, const KeyHash& hash, const DeleteOptions& options) {
   item->set_stale(true);
   item->set_win(false);
-  item->set_cas(NextCas());
+  GiveCas(options.new_cas, item);
   if (options.expires) item->set_expires(*options.expires);
   RemoveIfExpired(item, hash);
 }

@@ -248,6 +248,10 @@ void Store::FlushAll(uint32_t at, uint32_t now) {
   if (at <= now) next_cas_.fetch_add(1, std::memory_order_relaxed);
 }
 
+bool Store::ListItems(unsigned slab, ListPosition* position, uint32_t now, ItemVisitor* visitor) {
+  return slabs_[slab]->ListItems(position, now, visitor);
+}
+
 unsigned Store::Maintain(unsigned steps, uint32_t now) {
   unsigned worked = 0;
   unsigned idle = 0;

@@ -109,6 +109,10 @@ class Store {
   // number, as in memcached.
   void FlushAll(uint32_t at, uint32_t now);
 
+  // Shows some live items of a slab's front, beginning where *position says, and moves it on. What
+  // lives in the chain cannot be listed. False: that was the end. REQUIRES: slab < num_slabs()
+  bool ListItems(unsigned slab, ListPosition* position, uint32_t now, ItemVisitor* visitor);
+
   // Up to `steps` bounded background steps, going round the slabs. Returns how many found work.
   unsigned Maintain(unsigned steps, uint32_t now);
   // Asks each slab for `stored` sampled keys and for `absent` random keys, which are not stored.

@@ -48,10 +48,11 @@ struct ReadOptions {
   uint32_t expires = 0;
   bool bump = true;        // count as an access
   bool claim_win = false;  // meta: the client may be told to recache
-  // On a miss, make an empty item with this expiry (meta N).
-  std::optional<uint32_t> vivify_expires;
+  // On a miss, make an empty item with this expiry (meta N), and with this CAS number (meta E).
+  std::optional<uint32_t> vivify_expires = {};
+  std::optional<uint64_t> new_cas = {};
   // The client is told to recache if the item expires in fewer seconds (meta R).
-  std::optional<uint32_t> recache_below;
+  std::optional<uint32_t> recache_below = {};
   bool recache_first = false;  // compare with recache_below before touch changes the expiry
 };
 
@@ -64,6 +65,8 @@ struct Reading {
   bool win = false;       // meta W: this client should recache
   bool win_sent = false;  // meta Z: another client was told to recache
   bool created = false;   // by vivify_expires
+  // Its key was stored in base64; nothing where that is not known: the key was in the chain.
+  std::optional<bool> base64_key = {};
   // The key is there but could not be touched, or it could not be made: no hit, nothing changed.
   bool no_memory = false;
   uint32_t flags = 0;
@@ -85,6 +88,10 @@ struct WriteRequest {
   uint32_t expires = 0;
   uint64_t cas = 0;         // kCas, and for the other modes where not 0: must be the item's
   bool invalidate = false;  // meta I: a smaller cas stores the value as stale
+  bool base64_key = false;  // the client sent the key in base64
+  std::optional<uint64_t> new_cas = {};  // the item's CAS number (meta E); such items stay exact
+  // kAppend, kPrepend: on a miss, store the value with this expiry (meta N).
+  std::optional<uint32_t> vivify_expires = {};
   // Where there is no memory, remove what the key has, as memcached does: a miss is better than a
   // value that the client believes it has replaced.
   bool drop_on_failure = false;
@@ -92,17 +99,19 @@ struct WriteRequest {
 
 struct WriteResult {
   StoreStatus status = StoreStatus::kOk;
-  uint64_t cas = 0;  // of what was stored
+  uint64_t cas = 0;          // of what was stored
+  uint64_t value_bytes = 0;  // likewise
 };
 
 struct ArithmeticRequest {
   std::string_view key;
   uint64_t delta = 1;
   bool decrement = false;
-  uint64_t cas = 0;                 // must be the item's where not 0
-  std::optional<uint64_t> initial;  // on a miss, make an item with this number
+  uint64_t cas = 0;                      // must be the item's where not 0
+  std::optional<uint64_t> initial = {};  // on a miss, make an item with this number
   uint32_t initial_expires = 0;
-  std::optional<uint32_t> expires;  // set the expiry as well
+  std::optional<uint32_t> expires = {};  // set the expiry as well
+  std::optional<uint64_t> new_cas = {};  // the item's CAS number (meta E)
 };
 
 struct ArithmeticResult {
@@ -116,9 +125,42 @@ struct ArithmeticResult {
 };
 
 struct DeleteOptions {
-  uint64_t cas = 0;                 // must be the item's where not 0
-  bool mark_stale = false;          // meta I: keep the item, as stale
-  std::optional<uint32_t> expires;  // with mark_stale: its new expiry
+  uint64_t cas = 0;         // must be the item's where not 0
+  bool mark_stale = false;  // meta I: keep the item, as stale
+  // meta x: keep the item with its CAS number, but with an empty value and with `flags` and
+  // `expires` (0 where there is none).
+  bool remove_value = false;
+  uint32_t flags = 0;
+  std::optional<uint32_t> expires = {};  // with mark_stale or remove_value: its new expiry
+  std::optional<uint64_t> new_cas = {};  // likewise: its CAS number (meta E)
 };
+
+// ---- listing: items of the front can be listed, keys in the chain cannot
+
+struct ListedItem {
+  std::string_view key;  // for as long as Visit takes
+  uint64_t value_bytes = 0;
+  uint64_t cas = 0;
+  uint32_t flags = 0;
+  uint32_t expires = 0;
+  uint32_t last_access = 0;
+  bool fetched = false;
+  bool base64_key = false;
+};
+
+class ItemVisitor {
+ public:
+  virtual ~ItemVisitor() = default;
+  // Called with the slab's lock held: must be short, and not call the store.
+  virtual void Visit(const ListedItem& item) = 0;
+};
+
+// How far the listing of one slab has come.
+struct ListPosition {
+  uint64_t bucket = 0;
+  unsigned items = 0;  // of this bucket, that were listed already
+};
+// One step of a listing visits no more items than these.
+inline constexpr unsigned kListedMax = 64;
 
 }  // namespace kbf

@@ -209,7 +209,7 @@ TEST_SUITE("storage") {
               CHECK(item->flags() == flags);
               CHECK(item->cas() == (keep_cas ? ~uint64_t{3} : 0));
               CHECK(item->expires() == 0xfffffffe);
-              CHECK(item->last_access() == 77);
+              CHECK(item->last_access(80) == 77);
               CHECK(item->generation() == generation);
               CHECK(item->age() == 1);
               CHECK(item->total_bytes() ==
@@ -227,7 +227,7 @@ TEST_SUITE("storage") {
     World world;
     world.Put("other", "");
     Item* item = world.Put("key", "value", 9);
-    for (unsigned bits = 0; bits < 512; ++bits) {
+    for (unsigned bits = 0; bits < 2048; ++bits) {
       item->set_fetched((bits & 1) != 0);
       item->set_stale((bits & 2) != 0);
       item->set_win((bits & 4) != 0);
@@ -235,16 +235,20 @@ TEST_SUITE("storage") {
       item->set_unique((bits & 16) != 0);
       item->set_generation(bits >> 5 & 3);
       item->set_age(bits >> 7 & 3);
+      item->set_explicit_cas((bits & 512) != 0);
+      item->set_base64_key((bits & 1024) != 0);
       item->set_cas(bits);
       item->set_expires(bits);
       item->set_last_access(bits);
       const unsigned got = item->fetched() | item->stale() << 1 | item->win() << 2 |
                            item->clean() << 3 | item->unique() << 4 | item->generation() << 5 |
-                           item->age() << 7;
+                           item->age() << 7 | item->explicit_cas() << 9 |
+                           item->base64_key() << 10;
       CHECK(got == bits);
       CHECK(item->cas() == bits);
       CHECK(item->expires() == bits);
-      CHECK(item->last_access() == bits);
+      CHECK(item->last_access(3000) == bits);
+      CHECK(item->knows_key_form());
       CHECK(item->flags() == 9);
       CHECK(item->value() == "value");
       CHECK(world.Find("key") == item);

@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "storage/blob_pool.h"
@@ -99,6 +101,118 @@ TEST_SUITE("storage") {
     SUBCASE("add") { CHECK(world.WriteAs(WriteMode::kAdd, "k", "v") == StoreStatus::kOk); }
     CHECK(world.Get("k").value == "v");
     CHECK(world.slab->Counters().stored == 1);
+  }
+
+  TEST_CASE("slab: a listing shows every live item of the front once, while others come and go") {
+    class Keys : public ItemVisitor {
+     public:
+      void Visit(const ListedItem& item) override { ++times[std::string(item.key)]; }
+      std::map<std::string, int> times;
+    };
+    World world;
+    constexpr uint64_t kStays = 3000;
+    for (uint64_t i = 0; i < kStays; ++i) {
+      REQUIRE(world.Set("stays" + std::to_string(i), "v") == StoreStatus::kOk);
+      REQUIRE(world.Set("goes" + std::to_string(i), "v") == StoreStatus::kOk);
+      REQUIRE(world.Set("old" + std::to_string(i), "v", kNow + 1) == StoreStatus::kOk);
+    }
+    Keys keys;
+    ListPosition position;
+    uint64_t steps = 0;
+    for (; world.slab->ListItems(&position, kNow + 1, &keys); ++steps) {
+      for (uint64_t i = 0; i < 50; ++i) {
+        const std::string number = std::to_string(50 * steps + i);
+        (void)world.Set("comes" + number, "v", 0, kNow + 1);
+        (void)world.Delete("goes" + number, {}, kNow + 1);
+      }
+    }
+    CHECK(steps >= kStays / kListedMax);
+    for (uint64_t i = 0; i < kStays; ++i) {
+      CHECK(keys.times["stays" + std::to_string(i)] == 1);
+      CHECK(keys.times.count("old" + std::to_string(i)) == 0);
+    }
+    for (const auto& [key, times] : keys.times) CHECK(times == 1);
+    // After a flush nothing is left to list.
+    world.slab->Flush(kNow + 1, kNow + 1);
+    keys.times.clear();
+    position = {};
+    while (world.slab->ListItems(&position, kNow + 1, &keys)) {
+    }
+    CHECK(keys.times.empty());
+  }
+
+  TEST_CASE("slab: an item whose CAS number a client chose stays exact") {
+    World world(NoFront());
+    // The value of the first key, which repeats, would take the key to the chain.
+    const auto put = [&world](const std::string& key, const std::optional<uint64_t>& cas) {
+      WriteRequest request{WriteMode::kSet, key, ValueOf(0)};
+      request.new_cas = cas;
+      return world.Write(request);
+    };
+    CHECK(put("chosen", 77).cas == 77);
+    REQUIRE(put("plain", {}).status == StoreStatus::kOk);
+    world.Fill(kKeys);
+    const Reading chosen = world.Get("chosen");
+    CHECK_FALSE(chosen.from_chain);
+    CHECK(chosen.cas == 77);
+    CHECK(world.Get("plain").from_chain);
+    // Without E the next write ends that.
+    REQUIRE(put("chosen", {}).status == StoreStatus::kOk);
+    world.Fill(kKeys);
+    CHECK(world.Get("chosen").from_chain);
+  }
+
+  TEST_CASE("slab: removing the value of a key keeps the key, also of one in the chain") {
+    World world(NoFront());
+    world.Fill(kKeys);
+    const std::string key = world.ChainKey();
+    DeleteOptions options;
+    options.remove_value = true;
+    options.flags = 5;
+    options.expires = kNow + 100;
+    CHECK(world.Delete(key, options) == StoreStatus::kOk);
+    const Reading reading = world.Get(key);
+    CHECK(reading.hit);
+    CHECK(reading.value.empty());
+    CHECK(reading.flags == 5);
+    CHECK(reading.expires == kNow + 100);
+    options.expires = kExpiredAlways;
+    CHECK(world.Delete(key, options) == StoreStatus::kOk);
+    CHECK_FALSE(world.Get(key).hit);
+  }
+
+  TEST_CASE("slab: append makes an item only where the key is neither in the front nor the chain") {
+    World world(NoFront());
+    world.Fill(kKeys);
+    const std::string key = world.ChainKey();
+    const uint64_t number = std::stoull(key.substr(4));
+    WriteRequest request{WriteMode::kAppend, key, "+"};
+    request.vivify_expires = kNow + 50;
+    CHECK(world.Write(request).value_bytes == ValueOf(number).size() + 1);
+    CHECK(world.Get(key).value == ValueOf(number) + "+");
+    CHECK(world.Get(key).expires == 0);
+    request.key = "absent";
+    CHECK(world.Write(request).value_bytes == 1);
+    CHECK(world.Get("absent").value == "+");
+    CHECK(world.Get("absent").expires == kNow + 50);
+  }
+
+  TEST_CASE("slab: the form of a key is remembered until the key comes from the chain") {
+    World world(NoFront());
+    WriteRequest request{WriteMode::kSet, "k", "v"};
+    request.base64_key = true;
+    REQUIRE(world.Write(request).status == StoreStatus::kOk);
+    CHECK(world.Get("k").base64_key == true);
+    REQUIRE(world.Set("k", "v") == StoreStatus::kOk);
+    CHECK(world.Get("k").base64_key == false);
+    world.Fill(kKeys);
+    const std::string key = world.ChainKey();
+    CHECK_FALSE(world.Get(key).base64_key.has_value());
+    ReadOptions touch;
+    touch.touch = true;
+    REQUIRE(world.Get(key, kNow, touch).hit);  // moves it to the front
+    CHECK_FALSE(world.Get(key).from_chain);
+    CHECK_FALSE(world.Get(key).base64_key.has_value());
   }
 
   TEST_CASE("slab: the write modes, for a key in the front") {
