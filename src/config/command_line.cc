@@ -67,8 +67,14 @@ std::string HelpLine(const CLI::Option& option) {
   return line + "\n";
 }
 
+// As memcached says it: scripts take the last word for the version.
+std::string VersionText() {
+  return "kbfcached " + std::string(OwnVersion()) + ", compatible with memcached " +
+         std::string(kMemcachedVersion);
+}
+
 std::string HelpText(const CLI::App& app) {
-  std::string text = "kbfcached " + std::string(VersionString()) + "\n" + app.get_description();
+  std::string text = VersionText() + "\n" + app.get_description();
   for (const std::string& group : app.get_groups()) {
     if (group.empty()) continue;  // options without effect are not in the help
     text += "\n" + group + ":\n";
@@ -383,8 +389,8 @@ void Parser::AddCommands() {
   Group("Commands");
   Flag("-A,--enable-shutdown", "enable ascii \"shutdown\" command", &options_.enable_shutdown);
   Flag("-F,--disable-flush-all", "disable flush_all command", &options_.disable_flush);
-  InertFlag("-X,--disable-dumping", "disable dumps of keys (there are none)",
-            &options_.disable_dumping);
+  Flag("-X,--disable-dumping", "disable stats cachedump and lru_crawler\nmetadump and mgdump",
+       &options_.disable_dumping);
   InertFlag("-W,--disable-watch", "disable watch commands (there are none)",
             &options_.disable_watch);
   Value("-D", "<char>",
@@ -418,10 +424,9 @@ void Parser::AddExtended() {
 void Parser::AddInformation() {
   Group("Information");
   Print("-h,--help", "print this help and exit", [this] { return HelpText(app_); });
-  Print("-V,--version", "print version and exit",
-        [] { return "kbfcached " + std::string(VersionString()) + "\n"; });
+  Print("-V,--version", "print version and exit", [] { return VersionText() + "\n"; });
   Print("-i,--license", "print the license and exit",
-        [] { return "kbfcached " + std::string(VersionString()) + "\n\n" + kLicense; });
+        [] { return VersionText() + "\n\n" + kLicense; });
 }
 
 void Parser::AddUnadvertised() {
@@ -439,10 +444,9 @@ void Parser::AddUnadvertised() {
     inert.num_napi_ids = static_cast<uint32_t>(ParseWhole("-N", text, 1, kInt32Max));
     remarks_.inert.push_back("-N");
   });
-  Value("-U,--udp-port", "<num>", "", [](const std::string& text) {
-    if (ParseWhole("-U", text, 0, 65535) != 0) {
-      throw StartupError("-U: UDP is not supported: leave -U out or give 0");
-    }
+  Value("-U,--udp-port", "<num>", "", [this](const std::string& text) {
+    if (ParseWhole("-U", text, 0, 65535) == 0) return;
+    remarks_.warnings.push_back("-U " + text + ": UDP is not supported; going on without it");
   });
   Refuse("-Y,--auth-file", true, "authentication is not supported yet: leave -Y out");
   Refuse("-S,--enable-sasl", false, "SASL is not supported yet: leave -S out");

@@ -312,7 +312,7 @@ void Dispatcher::FlushAll(const Request& request) {
 
 void Dispatcher::Version(const Request& request) {
   Response response;
-  response.text = VersionString();
+  response.text = kMemcachedVersion;
   Reply(request, response);
 }
 

@@ -4,6 +4,6 @@
 
 namespace server {
 
-std::string_view VersionString() { return "1.6.18-kbf" PACKAGE_VERSION; }
+std::string_view OwnVersion() { return PACKAGE_VERSION; }
 
 }  // namespace server

@@ -1,11 +1,14 @@
-// The version that clients see: memcached's, whose behaviour this server has, then our own.
-// Clients compare the leading dotted number, so it must stay in front.
+// Two versions: of memcached, whose behaviour clients see, and our own.
 #pragma once
 
 #include <string_view>
 
 namespace server {
 
-std::string_view VersionString();  // such as "1.6.18-kbf0.1.0"
+// What the version commands and `stats` answer. Clients compare it, and some of them take the
+// number behind the last dash for the version, so nothing may follow it.
+inline constexpr std::string_view kMemcachedVersion = "1.6.18";
+
+std::string_view OwnVersion();  // such as "0.1.0"
 
 }  // namespace server

@@ -24,7 +24,7 @@ void WriteProcess(const ServerView& server, StatsSink* out) {
   out->Add("pid", getpid());
   out->Add("uptime", now - Clock::kStart);
   out->Add("time", server.clock.UnixTime(now));
-  out->Add("version", VersionString());
+  out->Add("version", kMemcachedVersion);
   out->Add("libevent", event_get_version());
   out->Add("pointer_size", 8 * sizeof(void*));
   out->AddReal("rusage_user", Seconds(used.ru_utime), 6);
@@ -100,7 +100,8 @@ void WriteServer(const ServerView& server, const Totals& totals, StatsSink* out)
 void WriteStore(const ServerView& server, const Totals& totals, StatsSink* out) {
   const kbf::StoreUsage usage = server.store.Usage();
   const kbf::SlabUsage& slabs = usage.slabs;
-  out->Add("bytes", usage.total_bytes());
+  // memcached counts items alone: what is there before the first of them does not count.
+  out->Add("bytes", CurrentItems(slabs) == 0 ? 0 : usage.total_bytes());
   out->Add("curr_items", CurrentItems(slabs));
   out->Add("total_items", totals.slabs.stored);
   out->AddZeros({"slab_global_page_pool"});

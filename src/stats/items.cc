@@ -21,8 +21,8 @@ struct SlabClass {
 
 // The classes that hold items.
 std::vector<SlabClass> ClassesOf(const kbf::Store& store) {
-  const unsigned count = std::min(store.num_slabs(), kClassesMax);
-  const unsigned slabs_each = store.num_slabs() / count;
+  const unsigned slabs_each = SlabsPerClass(store);
+  const unsigned count = store.num_slabs() / slabs_each;
   std::vector<SlabClass> classes;
   for (unsigned i = 0; i < count; ++i) {
     SlabClass one{i + 1, slabs_each};
@@ -53,7 +53,20 @@ void WriteEvents(const std::string& prefix, std::span<const Event> events,
   }
 }
 
+// How many more items like those of a class its part of the memory would hold, at least one until
+// something was evicted: tools call a class full that has no free chunk.
+uint64_t FreeChunks(const kbf::Store& store, const SlabClass& one) {
+  if (store.Counters().evicted + store.ChainEvents().dropped_keys > 0) return 0;
+  const uint64_t part = store.config().memory_bytes / store.num_slabs() * one.slabs;
+  const uint64_t free_bytes = part - std::min(part, one.bytes);
+  return std::max<uint64_t>(1, free_bytes / one.bytes_per_item());
+}
+
 }  // namespace
+
+unsigned SlabsPerClass(const kbf::Store& store) {
+  return store.num_slabs() / std::min(store.num_slabs(), kClassesMax);
+}
 
 void WriteItems(const ServerView& server, StatsSink* out) {
   using Counters = kbf::SlabCounters;
@@ -105,10 +118,10 @@ void WriteSlabs(const ServerView& server, StatsSink* out) {
     out->Add(prefix + "chunk_size", one.bytes_per_item());
     out->Add(prefix + "chunks_per_page", one.items / one.slabs);
     out->Add(prefix + "total_pages", one.slabs);
-    // Nothing is set aside for items to come.
-    out->Add(prefix + "total_chunks", one.items);
+    const uint64_t free_chunks = FreeChunks(server.store, one);
+    out->Add(prefix + "total_chunks", one.items + free_chunks);
     out->Add(prefix + "used_chunks", one.items);
-    out->Add(prefix + "free_chunks", 0);
+    out->Add(prefix + "free_chunks", free_chunks);
     out->Add(prefix + "free_chunks_end", 0);
     WriteEvents(prefix, kEvents, one.events, out);
   }

@@ -1,4 +1,5 @@
 #include "src/log.h"
+#include "src/process/version.h"
 #include "src/stats/sections.h"
 #include "src/stats/totals.h"
 #include "storage/chain.h"
@@ -16,6 +17,7 @@ double Ratio(uint64_t part, uint64_t whole) {
 void WritePlan(const ServerView& server, StatsSink* out) {
   const kbf::Plan& plan = server.store.plan();
   const kbf::StoreConfig& config = server.store.config();
+  out->Add("version", OwnVersion());
   out->Add("engine", server.options.engine);
   out->Add("cell_kind", kbf::CellKindName(plan.layout.kind));
   out->Add("cell_bits", 8 * kbf::CellBytes(plan.layout.kind));

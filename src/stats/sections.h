@@ -23,6 +23,8 @@ void WriteSettings(const ServerView& server, StatsSink* out);
 // Classes without items are not shown, as in memcached. A page is a slab, a chunk is an item, and
 // its size the mean of the class, values of the chain not included: the slabs share those.
 inline constexpr unsigned kClassesMax = 32;
+// Slab i is of class i / SlabsPerClass + 1.
+unsigned SlabsPerClass(const kbf::Store& store);
 void WriteItems(const ServerView& server, StatsSink* out);
 void WriteSlabs(const ServerView& server, StatsSink* out);
 

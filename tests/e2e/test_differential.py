@@ -33,13 +33,10 @@ COUNTERS = (
 def allowed(theirs, ours):
     """True when two different lines of text may differ.
 
-    - VERSION: the version is ours.
     - ME: cls and size are about memory layout. la is when memcached last moved the item.
     - t and exp, seconds left, may be a tick apart. A t that has become negative is a large
       number in memcached. l, seconds since the last access, memcached refreshes once a minute.
     """
-    if theirs.startswith(b"VERSION ") and ours.startswith(b"VERSION "):
-        return True
     a, b = theirs.split(b" "), ours.split(b" ")
     if len(a) != len(b) or a[0] != b[0] or a[0] not in (b"ME", b"HD", b"VA"):
         return False
@@ -56,26 +53,12 @@ def allowed_token(theirs, ours):
     return abs(int(a[2]) - int(b[2])) <= 3 or int(a[2]) >= 1 << 31
 
 
-def without_version(answer):
-    """A stream of binary answers in which the text of each version is blank."""
-    parts, at = [], 0
-    while at + HEADER.size <= len(answer):
-        head = HEADER.unpack_from(answer, at)
-        end = at + HEADER.size + head[6]
-        is_version = head[0] == RESPONSE and head[1] == OPCODES["version"] and head[5] == 0
-        parts.append(b"version" if is_version else answer[at:end])
-        at = end
-    return b"".join(parts) + answer[at:]
-
-
 def difference(protocol, theirs, ours):
     """None when two answers are equal as far as they must be, else where they first differ."""
     if theirs == ours:
         return None
     if protocol == "binary":
-        a, b = without_version(theirs), without_version(ours)
-        if a == b:
-            return None
+        a, b = theirs, ours
         at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
         return f"from byte {at}: {a[at:at + 80]!r}\n  and {b[at:at + 80]!r}"
     a, b = theirs.split(b"\r\n"), ours.split(b"\r\n")
@@ -274,13 +257,10 @@ class TheComparisonItself(unittest.TestCase):
     def test_which_replies_count_as_equal(self):
         equal = [
             ("text", b"STORED\r\n", b"STORED\r\n"),
-            ("text", b"VERSION 1.6.18\r\n", b"VERSION 1.6.18-other\r\n"),
             ("meta", b"HD t100 k1\r\n", b"HD t99 k1\r\n"),
             ("meta", b"VA 1 l5\r\nx\r\n", b"VA 1 l0\r\nx\r\n"),
             ("meta", b"ME k exp=-1 la=3 cas=1 fetch=no cls=1 size=65\r\n",
              b"ME k exp=-1 la=0 cas=1 fetch=no cls=0 size=9\r\n"),
-            ("binary", frame("version", magic=RESPONSE, value=b"1.6.18"),
-             frame("version", magic=RESPONSE, value=b"1.6.18-other")),
         ]
         different = [
             ("text", b"STORED\r\n", b"NOT_STORED\r\n"),

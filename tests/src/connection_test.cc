@@ -90,7 +90,7 @@ Conversation Talk() {
   add("nonsense\r\n", "ERROR\r\n");
   add("mg b v\r\n", "VA 9000\r\n" + large + "\r\n");
   add("incr a 1\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
-  add("version\r\n", "VERSION " + std::string(VersionString()) + "\r\n");
+  add("version\r\n", "VERSION " + std::string(kMemcachedVersion) + "\r\n");
   std::string line = "get";
   std::string values;
   for (int i = 0; i < 1000; ++i) {  // a line that is parsed in pieces

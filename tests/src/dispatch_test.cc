@@ -170,7 +170,7 @@ TEST_SUITE("src") {
     desk.Check("incr a 1\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
     desk.Check("delete b\r\ndelete b\r\n", "DELETED\r\nNOT_FOUND\r\n");
     desk.Check("verbosity 0\r\n", "OK\r\n");
-    desk.Check("version\r\n", "VERSION " + std::string(VersionString()) + "\r\n");
+    desk.Check("version\r\n", "VERSION " + std::string(kMemcachedVersion) + "\r\n");
     desk.Check("stats sizes\r\n", "STAT sizes_status disabled\r\nEND\r\n");
     desk.Check("bogus\r\n", "ERROR\r\n");
     desk.Check("shutdown now\r\n", "CLIENT_ERROR invalid shutdown mode\r\n");
@@ -245,7 +245,7 @@ TEST_SUITE("src") {
     CHECK(status(Packet(0x05, number(1, 0, 0), "a", "")) == 6);
     CHECK(status(Packet(0x04, "", "a", "")) == 0);
     CHECK(status(Packet(0x04, "", "a", "")) == 1);
-    CHECK(ReplyTo(desk, Packet(0x0b, "", "", "")).body == VersionString());
+    CHECK(ReplyTo(desk, Packet(0x0b, "", "", "")).body == kMemcachedVersion);
     CHECK(status(Packet(0x0a, "", "", "")) == 0);
     CHECK(status(Packet(0x55, "", "", "")) == 0x81);
     CHECK(status(Packet(0x10, "", "items x", "")) == 1);
@@ -347,7 +347,7 @@ TEST_SUITE("src") {
       CHECK(request.ends_with(desk.input));  // of the get, only the command's name is gone
       CHECK(desk.input.size() + 4 >= request.size());
     }
-    CHECK(desk.Sent() == "VERSION " + std::string(VersionString()) + "\r\n");
+    CHECK(desk.Sent() == "VERSION " + std::string(kMemcachedVersion) + "\r\n");
   }
 
   TEST_CASE("dispatch: batches get smaller while their values are long, and larger again") {
