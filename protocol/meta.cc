@@ -1,5 +1,6 @@
 #include "protocol/meta.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <optional>
@@ -38,7 +39,8 @@ struct Flags {
   bool with_cas = false;
   bool opaque_too_long = false;
   char mode = 0;
-  std::optional<int32_t> vivify;  // N, or the T behind it
+  std::optional<int32_t> vivify;       // N, or the T behind it
+  std::optional<int32_t> only_vivify;  // N
   uint64_t initial = 0;
   size_t key_bytes = 0;    // of a base64 key
   char key[kKeyBytesMax];  // decoded, until the request is known to be complete
@@ -77,6 +79,13 @@ bool ReadFlag(std::string_view token, std::string_view key, Flags* flags, Reques
     case 'I':
       out->invalidate = true;
       return true;
+    case 'x':
+      out->remove_value = true;
+      return true;
+    case 'E':
+      out->new_cas = ParseU64(argument);
+      check(out->new_cas.has_value(), kBadToken);
+      return true;
     case 'b': {
       const auto decoded = DecodeBase64(key, flags->key);
       check(decoded.has_value(), "CLIENT_ERROR error decoding key\r\n");
@@ -90,7 +99,7 @@ bool ReadFlag(std::string_view token, std::string_view key, Flags* flags, Reques
       return true;
     }
     case 'N':
-      flags->vivify = ParseI32(argument);
+      flags->vivify = flags->only_vivify = ParseI32(argument);
       check(flags->vivify.has_value(), kBadToken);
       return true;
     case 'R':
@@ -216,6 +225,7 @@ ParseResult ParseSet(MetaLine line, const Limits& limits, Request* out) {
   if (*op == Op::kAdd) out->cas = 0;
   out->compare_cas = out->op == Op::kCas;
   out->invalidate = out->invalidate && out->op == Op::kCas;
+  if (*op == Op::kAppend || *op == Op::kPrepend) out->vivify_exptime = flags.only_vivify;
   out->meta_flags = line.rest;
   const ParseResult result = TakeValue(line.bytes, line.line_bytes, value_bytes, limits, out);
   if (result.status == ParseStatus::kOk) FinishKey(line, flags, out);
@@ -257,7 +267,7 @@ ParseResult ParseFlagged(char command, const MetaLine& line, Request* out) {
   out->meta_flags = line.rest;
   if (command == 'g') {
     out->op = Op::kGet;
-    out->cas = 0;
+    out->compare_cas = flags.with_cas;
     out->vivify_exptime = flags.vivify;
   } else if (command == 'd') {
     out->op = Op::kDelete;
@@ -275,6 +285,11 @@ ParseResult ParseFlagged(char command, const MetaLine& line, Request* out) {
 }
 
 // ---- replies ------------------------------------------------------------------------------------
+
+// A key that is not text would break the line, however it was stored.
+bool IsText(std::string_view key) {
+  return std::ranges::none_of(key, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+}
 
 void AddKey(std::string_view key, bool base64, ReplyWriter* reply) {
   if (base64) {
@@ -313,12 +328,13 @@ void AddFlags(const Request& request, const Response& response, uint64_t shown, 
         reply->Number(response.idle);
         break;
       case 's':
-        reply->Number(response.value.size());
+        reply->Number(IsWrite(request.op) ? response.stored_bytes : response.value.size());
         break;
       case 't':
         reply->Number(ttl);
         break;
       case 'k':
+        base64 = base64 || !IsText(request.key);
         AddKey(request.key, base64, reply);
         if (base64) reply->Add(" b");
         break;
@@ -337,7 +353,8 @@ Head FormatRead(const Request& request, const Response& response, char* out) {
     reply.Add("\r\n");
     return {reply.bytes(), false};
   }
-  if (request.wants_value) {
+  const bool with_value = request.wants_value && !response.same_cas;
+  if (with_value) {
     reply.Add("VA ");
     reply.Number(response.value.size());
   } else {
@@ -349,7 +366,7 @@ Head FormatRead(const Request& request, const Response& response, char* out) {
   if (response.stale) reply.Add(" X");
   if (response.win) reply.Add(" W");
   reply.Add("\r\n");
-  return {reply.bytes(), request.wants_value};
+  return {reply.bytes(), with_value};
 }
 
 Head FormatNumber(const Request& request, const Response& response, char* out) {
@@ -406,11 +423,12 @@ std::string_view CodeOf(Status status) {
 Head FormatChange(const Request& request, Response response, char* out) {
   const bool ok = response.status == Status::kOk;
   if (ok && request.quiet) return {};
-  const bool set = request.op != Op::kDelete && request.op != Op::kArithmetic;
+  const bool set = IsWrite(request.op);
   if (!ok) response.cas = 0;  // ms shows one even so
+  if (!ok) response.stored_bytes = request.value.size();
   ReplyWriter reply(out);
   reply.Add(CodeOf(response.status));
-  AddFlags(request, response, set ? Letters("ckO") : Letters("kO"), request.base64_key, &reply);
+  AddFlags(request, response, set ? Letters("cksO") : Letters("kO"), request.base64_key, &reply);
   reply.Add("\r\n");
   return {reply.bytes(), false};
 }
@@ -422,7 +440,8 @@ Head FormatDebug(const Request& request, const Response& response, char* out) {
     return {reply.bytes(), false};
   }
   reply.Add("ME ");
-  AddKey(request.key, response.base64_key.value_or(request.base64_key), &reply);
+  const bool base64 = response.base64_key.value_or(request.base64_key) || !IsText(request.key);
+  AddKey(request.key, base64, &reply);
   reply.Add(" exp=");
   reply.Number(response.ttl < 0 ? int64_t{-1} : -response.ttl);
   reply.Add(" la=");

@@ -36,6 +36,9 @@ enum class Op : uint8_t {
   kDebug,  // me
   kFlushAll,
   kStats,
+  kCachedump,  // these three list keys: see key_list.h
+  kMetadump,
+  kMgdump,
   kVersion,
   kVerbosity,
   kNoop,  // mn, NOOP
@@ -60,17 +63,18 @@ struct Request {
   // get in text: its keys as they were sent, from the first byte of the first to the last of the
   // last. Of a line that is longer than `line_bytes_max`, those in this piece of it.
   std::string_view keys = {};
-  std::string_view arguments = {};   // kStats
+  std::string_view arguments = {};   // kStats, and of the commands that list keys
   std::string_view meta_flags = {};  // as they were sent: the reply repeats them in this order
-  // Text. kAnswer: the whole reply. kFlushAll, kShutdown: empty, or the error to send instead of
-  // obeying, unless an option forbids the command in the first place.
+  // Text. kAnswer: the whole reply. kFlushAll, kShutdown, lists of keys: empty, or the error to
+  // send instead of obeying, unless an option forbids the command in the first place.
   std::string_view reply = {};
 
   uint32_t flags = 0;
-  bool with_cas = false;                // gets, gats: show the number
-  bool compare_cas = false;             // kCas, md with C: `cas` is asked for even where it is 0
-  uint64_t cas = 0;                     // 0: none asked for
-  std::optional<int64_t> exptime = {};  // as the client gave it: relative, absolute or negative
+  bool with_cas = false;                 // gets, gats: show the number
+  bool compare_cas = false;              // kCas, mg and md with C: `cas` counts even where it is 0
+  uint64_t cas = 0;                      // 0: none asked for
+  std::optional<uint64_t> new_cas = {};  // E of the meta commands: the item's number from now on
+  std::optional<int64_t> exptime = {};   // as the client gave it: relative, absolute or negative
 
   // kArithmetic
   uint64_t delta = 1;
@@ -85,8 +89,9 @@ struct Request {
   bool base64_key = false;
   bool no_bump = false;                         // u
   bool invalidate = false;                      // I
-  std::optional<int64_t> vivify_exptime = {};   // N of mg
-  std::optional<int64_t> recache_exptime = {};  // R of mg
+  bool remove_value = false;                    // x of md
+  std::optional<int32_t> vivify_exptime = {};   // N of mg, and of ms that appends or prepends
+  std::optional<int32_t> recache_exptime = {};  // R of mg
   bool recache_first = false;                   // R comes before T and is applied before it
   bool wants_value = false;                     // v
 
@@ -129,6 +134,7 @@ struct Response {
   bool stale = false;     // X
   bool win = false;       // W
   bool win_sent = false;  // Z
+  bool same_cas = false;  // mg C: the item is the one that the client has
   uint32_t flags = 0;
   bool created = false;  // mg, ma: by N
   int64_t ttl = -1;      // seconds left, -1: for ever
@@ -137,6 +143,7 @@ struct Response {
   uint32_t idle = 0;  // seconds since the last access
   uint64_t cas = 0;
   uint64_t number = 0;        // kArithmetic
+  uint64_t stored_bytes = 0;  // ms: of the value that was stored
   std::string_view key = {};  // of the item read, decoded
   std::string_view value = {};
   // kVersion: the version. kNotAllowed: the whole line, with its end.

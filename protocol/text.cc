@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "protocol/framing.h"
+#include "protocol/key_list.h"
 #include "protocol/meta.h"
 #include "protocol/numbers.h"
 #include "protocol/reply_writer.h"
@@ -251,6 +252,7 @@ ParseResult ParseAdminCommand(std::string_view line, std::string_view rest, size
     out->op = Op::kVersion;
     return Done(line_bytes);
   }
+  if (ParseKeyList(tokens, out)) return Done(line_bytes);
   if (name == "stats") {
     out->op = Op::kStats;
     out->arguments = rest;
@@ -265,7 +267,6 @@ ParseResult ParseAdminCommand(std::string_view line, std::string_view rest, size
   if (name == "verbosity") return ParseVerbosity(tokens, line_bytes, out);
   if (name == "shutdown") return ParseShutdown(tokens, line_bytes, out);
   if (const auto reply = AnswerTuning(tokens, &out->quiet)) {
-    out->close = *reply == kNoDumpLine;
     return Answer(*reply, line_bytes, out);
   }
   return ParseUnknown(tokens, line_bytes, out);

@@ -99,7 +99,6 @@ std::string_view LruCrawler(const AllTokens& tokens) {
   }
   if (tokens.count() != 3) return kError;
   if (tokens[1] == "crawl") return Crawl(tokens[2]);
-  if (tokens[1] == "metadump" || tokens[1] == "mgdump") return kNoDumpLine;
   if (tokens[1] != "tocrawl" && tokens[1] != "sleep") return kError;
   const auto number = ParseU32(tokens[2]);
   if (!number) return kBadLine;

@@ -3,7 +3,7 @@
 // the command is answered without effect.
 //
 // Departs:   cache_memlimit is always refused, because the memory limit is planned at the start;
-//            watch and dumps of keys are answered as if options had switched them off;
+//            watch is answered as if an option had switched it off;
 //            `lru_crawler enable` is always OK; no slab ever has a page to spare for another.
 #pragma once
 
@@ -17,9 +17,6 @@ namespace protocol {
 
 // memcached reads no more words of a line than these.
 using AllTokens = Tokens<23>;
-
-// Clients that ask for a dump read until its END, so the connection is closed after this error.
-inline constexpr std::string_view kNoDumpLine = "ERROR metadump not allowed\r\n";
 
 // The reply to a command of this kind; nothing for any other command. Sets *quiet if the command
 // takes `noreply` and has it.

@@ -38,7 +38,7 @@ Dispatcher::Next Dispatcher::Submit(Request* request, unsigned* budget) {
     return Next::kTaken;
   }
   Finish();
-  return Execute(*request);
+  return Execute(*request, budget);
 }
 
 void Dispatcher::Finish() {
@@ -107,7 +107,11 @@ void Dispatcher::AnswerGets() {
 
 void Dispatcher::AnswerRead(const Request& request, std::string_view key, kbf::Reading* reading) {
   CountRead(request, key, reading->hit);
-  const protocol::Head head = Format(request, ResponseOf(key, *reading, now_));
+  Response response = ResponseOf(key, *reading, now_);
+  // All keys of the chain have one number, which says nothing about their values.
+  response.same_cas =
+      request.compare_cas && request.cas == response.cas && response.cas != kbf::kChainCas;
+  const protocol::Head head = Format(request, response);
   if (head.with_value) {
     output_.AppendShared(reading->value, std::move(reading->ref));
     if (request.wire != Wire::kBinary) output_.Append("\r\n");
@@ -152,6 +156,7 @@ void Dispatcher::AnswerWrite(const Request& request, const kbf::WriteResult& res
   response.key = request.key;
   response.status = StatusOf(result.status);
   response.cas = result.cas;
+  response.stored_bytes = result.value_bytes;
   CountWrite(request, response.status);
   Reply(request, response);
 }
@@ -204,7 +209,7 @@ void Dispatcher::Reply(const Request& request, const Response& response) {
   if (request.wire != Wire::kBinary) output_.Append("\r\n");
 }
 
-Dispatcher::Next Dispatcher::Execute(const Request& request) {
+Dispatcher::Next Dispatcher::Execute(const Request& request, unsigned* budget) {
   assert(batch_.empty());
   switch (request.op) {
     case Op::kGet:
@@ -235,6 +240,10 @@ Dispatcher::Next Dispatcher::Execute(const Request& request) {
       break;
     case Op::kStats:
       return Stats(request);
+    case Op::kCachedump:
+    case Op::kMetadump:
+    case Op::kMgdump:
+      return ListKeys(request, budget);
     case Op::kVersion:
       Version(request);
       break;
@@ -338,7 +347,7 @@ Dispatcher::Next Dispatcher::Shutdown(const Request& request) {
 // ---- statistics ---------------------------------------------------------------------------------
 
 Dispatcher::Next Dispatcher::Stats(const Request& request) {
-  if (IsPrefixDump(request)) return DumpPrefixes();
+  if (IsPrefixDump(request)) return DumpPrefixes(request);
   bool done = false;
   try {
     done = output_.AppendText(AnswerStats(request, state_));
@@ -352,18 +361,37 @@ Dispatcher::Next Dispatcher::Stats(const Request& request) {
   return Next::kTaken;
 }
 
-Dispatcher::Next Dispatcher::DumpPrefixes() {
+Dispatcher::Next Dispatcher::DumpPrefixes(const Request& request) {
   std::optional<PrefixStats::Cursor>& cursor = session_->prefix_dump_;
   if (!cursor) cursor.emplace();
   while (!output_.full()) {  // then there is room for one reply
-    constexpr size_t kPiece = Output::kReplyBytesMax;
-    const size_t written = state_.prefix_stats.Dump(&*cursor, output_.Room(kPiece), kPiece);
-    if (written == 0) {
-      output_.Append(protocol::kEnd);
-      cursor.reset();
-      return Next::kTaken;
-    }
-    output_.Commit(written);
+    char* const room = output_.Room(Output::kReplyBytesMax);
+    output_.Commit(WritePrefixes(request, state_.prefix_stats, &*cursor, room));
+    if (!PrefixStats::Ended(*cursor)) continue;
+    cursor.reset();
+    return Next::kTaken;
+  }
+  return Next::kOutputFull;
+}
+
+Dispatcher::Next Dispatcher::ListKeys(const Request& request, unsigned* budget) {
+  const bool refused = state_.options.disable_dumping;
+  if (refused || !request.reply.empty()) {
+    output_.Append(refused ? protocol::KeyListRefusal(request.op) : request.reply);
+    return Next::kTaken;
+  }
+  std::unique_ptr<KeyListing>& listing = session_->key_listing_;
+  if (listing == nullptr) listing.reset(new (std::nothrow) KeyListing(request));
+  if (listing == nullptr) {
+    output_.Append("SERVER_ERROR out of memory\r\n");
+    return Next::kTaken;
+  }
+  // Steps that find no rows take time as well.
+  for (; !output_.full() && *budget > 0; --*budget) {
+    if (listing->Step(state_, now_, &output_)) continue;
+    listing.reset();
+    output_.Append(protocol::KeyListEnd(request.op));
+    return Next::kTaken;
   }
   return Next::kOutputFull;
 }

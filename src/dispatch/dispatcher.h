@@ -14,12 +14,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "protocol/request.h"
 #include "src/dispatch/batch.h"
+#include "src/dispatch/key_listing.h"
 #include "src/io/output.h"
 #include "src/state.h"
 #include "src/stats/counters.h"
@@ -33,7 +35,9 @@ class Dispatcher {
   // What is remembered of one connection between its requests.
   class Session {
     friend class Dispatcher;
-    std::optional<PrefixStats::Cursor> prefix_dump_;  // of a reply that is written in pieces
+    // Of replies that are written in pieces.
+    std::optional<PrefixStats::Cursor> prefix_dump_;
+    std::unique_ptr<KeyListing> key_listing_;
   };
 
   enum class Next : uint8_t {
@@ -65,7 +69,7 @@ class Dispatcher {
   Next SubmitGet(protocol::Request* request, unsigned* budget);
   void SubmitWrite(const protocol::Request& request);
   // Any other request. REQUIRES: nothing is held.
-  Next Execute(const protocol::Request& request);
+  Next Execute(const protocol::Request& request, unsigned* budget);
 
   void AnswerGets();
   void AnswerWrites();
@@ -84,7 +88,8 @@ class Dispatcher {
   Next Shutdown(const protocol::Request& request);
   Next Quit(const protocol::Request& request);
   Next Stats(const protocol::Request& request);
-  Next DumpPrefixes();
+  Next DumpPrefixes(const protocol::Request& request);
+  Next ListKeys(const protocol::Request& request, unsigned* budget);
 
   void Reply(const protocol::Request& request, const protocol::Response& response);
   protocol::Head Format(const protocol::Request& request, const protocol::Response& response);

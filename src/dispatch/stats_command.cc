@@ -2,11 +2,15 @@
 
 #include <array>
 #include <cassert>
+#include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "protocol/binary.h"
 #include "protocol/stats_format.h"
+#include "protocol/text.h"
 #include "protocol/tokens.h"
+#include "src/io/output.h"
 #include "src/stats/sink.h"
 #include "src/stats/stats.h"
 
@@ -44,10 +48,28 @@ std::string Refuse(const Request& request, std::string_view line) {
   return {head.data(), FormatBinary(request, response, head.data()).bytes};
 }
 
-std::string SwitchDetail(std::string_view what, PrefixStats& prefixes) {
-  if (what != "on" && what != "off") return "CLIENT_ERROR usage: stats detail on|off|dump\r\n";
+// What follows "detail", if that is what the request asks for. memcached compares only the
+// beginnings of binary keys.
+std::optional<std::string_view> DetailOf(const Request& request) {
+  std::string_view rest = request.arguments;
+  if (request.wire != Wire::kBinary) {
+    if (protocol::NextToken(&rest) != "detail") return std::nullopt;
+    return protocol::NextToken(&rest);
+  }
+  if (!rest.starts_with("detail")) return std::nullopt;
+  rest.remove_prefix(std::string_view("detail").size());
+  for (const std::string_view what : {"on", "off", "dump"}) {
+    if (rest.starts_with(' ') && rest.substr(1).starts_with(what)) return what;
+  }
+  return "";
+}
+
+std::string SwitchDetail(const Request& request, std::string_view what, PrefixStats& prefixes) {
+  if (what != "on" && what != "off") {
+    return Refuse(request, "CLIENT_ERROR usage: stats detail on|off|dump\r\n");
+  }
   prefixes.Enable(what == "on");
-  return "OK\r\n";
+  return request.wire == Wire::kBinary ? ReplySink(request).Finish() : "OK\r\n";
 }
 
 std::string Reset(const Request& request, State& state) {
@@ -58,10 +80,24 @@ std::string Reset(const Request& request, State& state) {
 
 }  // namespace
 
-bool IsPrefixDump(const Request& request) {
-  std::string_view rest = request.arguments;
-  return request.wire != Wire::kBinary && protocol::NextToken(&rest) == "detail" &&
-         protocol::NextToken(&rest) == "dump";
+bool IsPrefixDump(const Request& request) { return DetailOf(request) == "dump"; }
+
+size_t WritePrefixes(const Request& request, const PrefixStats& prefixes,
+                     PrefixStats::Cursor* cursor, char* out) {
+  constexpr size_t kTextBytesMax = Output::kReplyBytesMax - 2 * protocol::kBinaryHeaderBytes - 16;
+  const bool binary = request.wire == Wire::kBinary;
+  std::array<char, kTextBytesMax> buffer;
+  char* const text = binary ? buffer.data() : out;
+  size_t bytes = prefixes.Dump(cursor, text, kTextBytesMax - protocol::kEnd.size());
+  const bool ended = PrefixStats::Ended(*cursor);
+  if (ended) bytes += protocol::kEnd.copy(text + bytes, protocol::kEnd.size());
+  if (!binary) return bytes;
+  protocol::Response response;
+  response.key = "detailed";
+  response.value = {text, bytes};
+  size_t written = FormatBinary(request, response, out).bytes;
+  written += response.value.copy(out + written, bytes);
+  return ended ? written + FormatBinary(request, {}, out + written).bytes : written;
 }
 
 std::string AnswerStats(const Request& request, State& state) {
@@ -72,12 +108,7 @@ std::string AnswerStats(const Request& request, State& state) {
   ReplySink sink(request);
   if (WriteStatistics(name, state.View(), &sink)) return sink.Finish();
   if (name == "reset") return Reset(request, state);
-  if (name == "detail" && !binary) {
-    return SwitchDetail(protocol::NextToken(&rest), state.prefix_stats);
-  }
-  if (name == "cachedump") {
-    return Refuse(request, "CLIENT_ERROR stats cachedump not allowed\r\n");
-  }
+  if (const auto what = DetailOf(request)) return SwitchDetail(request, *what, state.prefix_stats);
   return Refuse(request, "ERROR\r\n");
 }
 

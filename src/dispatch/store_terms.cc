@@ -63,6 +63,7 @@ kbf::ReadOptions ReadOptionsOf(const Request& request, const Clock& clock, uint3
   options.claim_win = request.wire == Wire::kMeta;
   if (request.vivify_exptime) {
     options.vivify_expires = clock.Expiry(*request.vivify_exptime, now);
+    options.new_cas = request.new_cas;
   }
   options.recache_first = request.recache_first;
   // A remaining time, not a point in time.
@@ -81,6 +82,10 @@ void FillWrite(const Request& request, const Clock& clock, uint32_t now, kbf::Wr
   write->expires = clock.Expiry(request.exptime.value_or(0), now);
   write->cas = request.cas;
   write->invalidate = request.invalidate;
+  write->base64_key = request.base64_key;
+  write->new_cas = request.new_cas;
+  write->vivify_expires.reset();
+  if (request.vivify_exptime) write->vivify_expires = clock.Expiry(*request.vivify_exptime, now);
   write->drop_on_failure = request.op == Op::kSet || request.wire == Wire::kMeta;
 }
 
@@ -91,6 +96,7 @@ kbf::ArithmeticRequest ArithmeticRequestOf(const Request& request, const Clock& 
   change.delta = request.delta;
   change.decrement = request.decrement;
   change.cas = request.cas;
+  change.new_cas = request.new_cas;
   change.initial = request.initial;
   change.initial_expires = clock.Expiry(request.initial_exptime, now);
   if (request.exptime) change.expires = clock.Expiry(*request.exptime, now);
@@ -102,6 +108,9 @@ kbf::DeleteOptions DeleteOptionsOf(const Request& request, const Clock& clock, u
   // A client that asks for 0 gets a number that no item has.
   options.cas = request.compare_cas && request.cas == 0 ? kbf::kChainCas + 1 : request.cas;
   options.mark_stale = request.invalidate;
+  options.remove_value = request.remove_value;
+  options.flags = request.flags;
+  options.new_cas = request.new_cas;
   if (request.exptime) options.expires = clock.Expiry(*request.exptime, now);
   return options;
 }
@@ -124,6 +133,7 @@ Response ResponseOf(std::string_view key, const kbf::Reading& reading, uint32_t 
   // Keys in the chain have no time of their last access.
   response.idle = reading.last_access == 0 ? 0 : now - reading.last_access;
   response.cas = reading.cas;
+  response.base64_key = reading.base64_key;
   response.value = reading.value;
   return response;
 }

@@ -48,8 +48,9 @@ class PrefixStats {
   void CountDelete(std::string_view key);
 
   // Writes "PREFIX name get n hit n set n del n" lines to `out`, which has room for `bytes` of them
-  // (at least kLineBytesMax); returns how many were written, 0 after the last.
+  // (at least kLineBytesMax); returns how many were written.
   size_t Dump(Cursor* cursor, char* out, size_t bytes) const;
+  static bool Ended(const Cursor& cursor) { return cursor.shard == kShards; }
   void Clear();
 
  private:

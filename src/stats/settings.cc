@@ -71,7 +71,7 @@ void WriteTuning(const Options& options, StatsSink* out) {
   out->Add("lru_crawler_tocrawl", inert.lru_crawler_tocrawl);
   out->Add("tail_repair_time", inert.tail_repair_time_s);
   out->Add("flush_enabled", !options.disable_flush);
-  out->Add("dump_enabled", false);  // the chain does not store keys
+  out->Add("dump_enabled", !options.disable_dumping);
   out->Add("hash_algorithm", "xxh3");
   out->Add("lru_maintainer_thread", inert.lru_maintainer);
   out->Add("lru_segmented", inert.lru_maintainer);

@@ -85,9 +85,26 @@ class Tools(unittest.TestCase):
     def test_memcached_tool_sizes(self):
         self.assertRegex(self.tool("sizes"), r"Size\s+Count")
 
-    def test_memcached_tool_dump_ends(self):
-        # Keys cannot be listed, but the tool must not wait for them for ever.
-        self.assertIn("Dumping memcache contents", self.tool("dump"))
+    def test_memcached_tool_display_is_not_full_while_nothing_is_evicted(self):
+        rows = re.findall(r"^\s+\d+\s+\S+\s+\S+\s+\d+\s+\d+\s+(\w+)", self.tool("display"), re.M)
+        self.assertEqual(self.server.stats()["evictions"], "0")
+        self.assertEqual(set(rows), {"no"})
+
+    def test_memcached_tool_dump_shows_keys_and_values(self):
+        with self.server.connect() as wire:
+            self.assertEqual(wire.ask("set other%key 7 0 3\r\nabc"), b"STORED\r\n")
+        text = self.tool("dump")
+        self.assertIn("Dumping memcache contents", text)
+        self.assertRegex(text, "add other%key 7 0 3\r?\nabc\r?\n")
+        self.assertRegex(text, "add shown 0 0 5\r?\nvalue\r?\n")
+
+    def test_memcdump_shows_the_keys(self):
+        with self.server.connect() as wire:
+            for number in range(40):
+                self.assertEqual(wire.ask(f"set dumped{number} 0 0 1\r\nx"), b"STORED\r\n")
+        shown = self.run_tool("memcdump", self.servers()).split()
+        self.assertLessEqual({f"dumped{number}" for number in range(40)}, set(shown))
+        self.assertEqual(len(shown), len(set(shown)))
 
 
 if __name__ == "__main__":

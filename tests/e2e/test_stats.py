@@ -117,12 +117,6 @@ class Truth(unittest.TestCase):
             self.assertEqual(wire.ask("stats detail"),
                              b"CLIENT_ERROR usage: stats detail on|off|dump\r\n")
 
-    @unittest.skipIf(IS_MEMCACHED, "memcached lists keys")
-    def test_keys_are_not_listed(self):
-        with Server("-X") as server, server.connect() as wire:
-            self.assertEqual(wire.ask("stats cachedump 1 0"),
-                             b"CLIENT_ERROR stats cachedump not allowed\r\n")
-            self.assertIn(b"not allowed", wire.ask("lru_crawler metadump all"))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ inline bool SameTextRequest(const Request& a, const Request& b) {
   return SameRequest(a, b) && a.graceful == b.graceful && a.verbosity == b.verbosity &&
          a.base64_key == b.base64_key && a.no_bump == b.no_bump && a.invalidate == b.invalidate &&
          a.vivify_exptime == b.vivify_exptime && a.recache_exptime == b.recache_exptime &&
-         a.wants_value == b.wants_value;
+         a.wants_value == b.wants_value && a.remove_value == b.remove_value &&
+         a.new_cas == b.new_cas;
 }
 
 // The fault of the replies to a request, or null.
@@ -27,6 +28,7 @@ inline const char* FuzzTextReplies(const Request& request) {
                             .idle = UINT32_MAX,
                             .cas = UINT64_MAX,
                             .number = UINT64_MAX,
+                            .stored_bytes = UINT64_MAX,
                             .key = request.key,
                             .value = "value",
                             .text = "no\r\n",

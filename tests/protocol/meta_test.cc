@@ -102,8 +102,9 @@ TEST_SUITE("protocol") {
         {"mg a \x80\r\n", "CLIENT_ERROR duplicate flag"},
         {"mg a s 3\r\n", "CLIENT_ERROR invalid flag"},
         {"mg a S1\r\n", "CLIENT_ERROR invalid flag"},
-        {"mg a E1\r\n", "CLIENT_ERROR invalid flag"},
-        {"mg a x\r\n", "CLIENT_ERROR invalid flag"},
+        {"mg a E1 N5\r\n", "get key=a rest=E1 N5 new_cas=1 vivify=5"},
+        {"mg a v C7\r\n", "get key=a rest=v C7 cas=7 compare wants_value"},
+        {"mg a y\r\n", "CLIENT_ERROR invalid flag"},
         {"mg YQ b\r\n", "CLIENT_ERROR error decoding key"},
     });
   }
@@ -124,7 +125,7 @@ TEST_SUITE("protocol") {
         {"mg a Tx Fx\r\n", kBadToken},
         {"mg a Fx Tx\r\n", kBadToken},
         {"mg a Tx b\r\n", "CLIENT_ERROR error decoding key"},
-        {"mg a Tx x\r\n", "CLIENT_ERROR invalid flag"},
+        {"mg a Tx y\r\n", "CLIENT_ERROR invalid flag"},
         {"mg a Tx q "s + kOpaque32 + "\r\n", kBadToken},
     });
   }

@@ -16,10 +16,10 @@ namespace protocol {
 
 // The op, then every field that is not as in a new Request. Answers begin with their text.
 inline std::string Describe(const Request& request) {
-  constexpr std::array<std::string_view, 19> kOps = {
-      "get",       "touch",  "set",    "add",      "replace", "append", "prepend",
-      "cas",       "number", "delete", "debug",    "flush",   "stats",  "version",
-      "verbosity", "noop",   "quit",   "shutdown", "answer"};
+  constexpr std::array<std::string_view, 22> kOps = {
+      "get",     "touch",     "set",   "add",   "replace",  "append",    "prepend",  "cas",
+      "number",  "delete",    "debug", "flush", "stats",    "cachedump", "metadump", "mgdump",
+      "version", "verbosity", "noop",  "quit",  "shutdown", "answer"};
   const Request fresh;
   std::string text(kOps[static_cast<size_t>(request.op)]);
   const auto add = [&text](bool shown, std::string_view name, const auto& value) {
@@ -63,6 +63,8 @@ inline std::string Describe(const Request& request) {
   add(request.base64_key, "base64", true);
   add(request.no_bump, "no_bump", true);
   add(request.invalidate, "invalidate", true);
+  add(request.remove_value, "remove_value", true);
+  maybe("new_cas", request.new_cas);
   maybe("vivify", request.vivify_exptime);
   maybe("recache", request.recache_exptime);
   add(request.wants_value, "wants_value", true);

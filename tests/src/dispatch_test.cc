@@ -306,6 +306,66 @@ TEST_SUITE("src") {
     CHECK(desk.budget == 0);
   }
 
+  TEST_CASE("dispatch: a list of keys is written in pieces and names each item once") {
+    constexpr size_t kKeys = 3000;
+    const OutputLimits limits{.full_bytes = 2000, .copy_max = 4096};
+    Desk desk(SmallOptions(), limits);
+    for (size_t i = 0; i < kKeys; ++i) (void)desk.Ask(Set("k" + std::to_string(i), "v"));
+    struct Case {
+      const char* command;
+      std::string_view begin, behind_key, end;
+    };
+    constexpr Case kCases[] = {{"lru_crawler metadump all", "key=", " exp=-1 la=", "END\r\n"},
+                               {"lru_crawler mgdump hash", "mg ", "\r\n", "EN\r\n"},
+                               {"stats cachedump 1 0", "ITEM ", " [1 b; 0 s]\r\n", "END\r\n"}};
+    for (const Case& one : kCases) {
+      CAPTURE(one.command);
+      Dispatcher::Next next = desk.Submit(std::string(one.command) + "\r\n");
+      std::string sent;
+      size_t pieces = 1;
+      for (; next == Dispatcher::Next::kOutputFull; ++pieces) {
+        std::string piece = desk.Sent();
+        // A step is begun while the output is not full.
+        CHECK(piece.size() <= limits.full_bytes + kbf::kListedMax * protocol::kKeyRowBytesMax);
+        sent += piece;
+        desk.budget = 1000;
+        next = desk.SubmitRest();
+      }
+      sent += desk.Sent();
+      CHECK(pieces > 2);
+      REQUIRE(sent.ends_with(one.end));
+      std::map<std::string, int> listed;
+      size_t at = 0;
+      while (at + one.end.size() < sent.size()) {
+        REQUIRE(sent.compare(at, one.begin.size(), one.begin) == 0);
+        const size_t key = at + one.begin.size();
+        const size_t behind = sent.find(one.behind_key, key);
+        REQUIRE(behind != sent.npos);
+        ++listed[sent.substr(key, behind - key)];
+        at = sent.find('\n', key) + 1;
+      }
+      CHECK(listed.size() == kKeys);
+      for (const auto& [key, times] : listed) CHECK(times == 1);
+      desk.Check("mn\r\n", "MN\r\n");
+    }
+  }
+
+  TEST_CASE("dispatch: a list of keys takes its budget also where it finds nothing") {
+    Desk desk;
+    for (size_t i = 0; i < 3000; ++i) {
+      (void)desk.Ask("set k" + std::to_string(i) + " 0 -1 1\r\nv\r\n");
+    }
+    desk.budget = 0;
+    CHECK(desk.Submit("lru_crawler metadump all\r\n") == Dispatcher::Next::kOutputFull);
+    CHECK(desk.Sent().empty());
+    Dispatcher::Next next = Dispatcher::Next::kOutputFull;
+    while (next == Dispatcher::Next::kOutputFull) {
+      desk.budget = 1;
+      next = desk.SubmitRest();
+    }
+    CHECK(desk.Sent() == "END\r\n");
+  }
+
   TEST_CASE("dispatch: a multiget stops when the output is full and goes on where it stopped") {
     constexpr size_t kKeys = 500;
     const std::string value(100, 'v');

@@ -276,6 +276,7 @@ TEST_SUITE("src") {
     const Report settings = Ask(server.state, "settings");
     CHECK(settings.number("maxconns") == 1024);
     CHECK(settings.text("lru_crawler") == "no");
+    CHECK(settings.text("dump_enabled") == "yes");
     for (const char* name : {"shutdown_command", "cas_enabled", "maxconns_fast", "slab_reassign",
                              "flush_enabled", "lru_maintainer_thread", "lru_segmented", "temp_lru",
                              "track_sizes", "detail_enabled", "dump_enabled"}) {
@@ -558,7 +559,6 @@ TEST_SUITE("src") {
     for (const char* rest : {"detail", "detail x", "detail ON"}) {
       CHECK(Reply(server.state, rest) == "CLIENT_ERROR usage: stats detail on|off|dump\r\n");
     }
-    CHECK(Reply(server.state, "cachedump 1 0") == "CLIENT_ERROR stats cachedump not allowed\r\n");
     for (const char* rest : {"foo", "RESET", "settingsx", "detailon", "noreply"}) {
       CHECK(Reply(server.state, rest) == "ERROR\r\n");
     }
@@ -610,9 +610,14 @@ TEST_SUITE("src") {
                                       "sizes_statusdisabled",
                                       44) +
                               end);
-    for (const char* key : {"foo", "detail", "detail on", "cachedump 1 0", "items x"}) {
+    for (const char* key : {"foo", "detail", "detail x", "detailon", "cachedump 1 0", "items x"}) {
       CHECK(ask(key) == none);
     }
+
+    CHECK(ask("detail on") == end);
+    CHECK(server.state.prefix_stats.enabled());
+    CHECK(ask("detail off") == end);
+    CHECK(!server.state.prefix_stats.enabled());
 
     const std::string reply = ask("");
     std::string names;
