@@ -328,7 +328,7 @@ void AddFlags(const Request& request, const Response& response, uint64_t shown, 
         reply->Number(response.idle);
         break;
       case 's':
-        reply->Number(IsWrite(request.op) ? response.stored_bytes : response.value.size());
+        reply->Number(IsWrite(request.op) ? response.number : response.value.size());
         break;
       case 't':
         reply->Number(ttl);
@@ -425,7 +425,7 @@ Head FormatChange(const Request& request, Response response, char* out) {
   if (ok && request.quiet) return {};
   const bool set = IsWrite(request.op);
   if (!ok) response.cas = 0;  // ms shows one even so
-  if (!ok) response.stored_bytes = request.value.size();
+  if (!ok) response.number = request.value.size();
   ReplyWriter reply(out);
   reply.Add(CodeOf(response.status));
   AddFlags(request, response, set ? Letters("cksO") : Letters("kO"), request.base64_key, &reply);

@@ -142,8 +142,7 @@ struct Response {
   std::optional<int64_t> ttl_before = {};
   uint32_t idle = 0;  // seconds since the last access
   uint64_t cas = 0;
-  uint64_t number = 0;        // kArithmetic
-  uint64_t stored_bytes = 0;  // ms: of the value that was stored
+  uint64_t number = 0;        // kArithmetic; ms: bytes of the value that was stored
   std::string_view key = {};  // of the item read, decoded
   std::string_view value = {};
   // kVersion: the version. kNotAllowed: the whole line, with its end.

@@ -108,9 +108,12 @@ void Dispatcher::AnswerGets() {
 void Dispatcher::AnswerRead(const Request& request, std::string_view key, kbf::Reading* reading) {
   CountRead(request, key, reading->hit);
   Response response = ResponseOf(key, *reading, now_);
-  // All keys of the chain have one number, which says nothing about their values.
-  response.same_cas =
-      request.compare_cas && request.cas == response.cas && response.cas != kbf::kChainCas;
+  if (request.wire == Wire::kMeta) {
+    response.base64_key = reading->base64_key;
+    // All keys of the chain have one number, which says nothing about their values.
+    response.same_cas =
+        request.compare_cas && request.cas == response.cas && response.cas != kbf::kChainCas;
+  }
   const protocol::Head head = Format(request, response);
   if (head.with_value) {
     output_.AppendShared(reading->value, std::move(reading->ref));
@@ -156,7 +159,7 @@ void Dispatcher::AnswerWrite(const Request& request, const kbf::WriteResult& res
   response.key = request.key;
   response.status = StatusOf(result.status);
   response.cas = result.cas;
-  response.stored_bytes = result.value_bytes;
+  response.number = result.value_bytes;
   CountWrite(request, response.status);
   Reply(request, response);
 }
@@ -300,6 +303,7 @@ void Dispatcher::Debug(const Request& request) {
   options.bump = false;
   const kbf::Reading reading = store_.Get(request.key, options, now_);
   Response response = ResponseOf(request.key, reading, now_);
+  response.base64_key = reading.base64_key;
   response.item_bytes = kbf::CountedItemBytes(request.key.size(), reading.value.size(),
                                               reading.flags, state_.options.store.keep_cas);
   Format(request, response);

@@ -133,7 +133,6 @@ Response ResponseOf(std::string_view key, const kbf::Reading& reading, uint32_t 
   // Keys in the chain have no time of their last access.
   response.idle = reading.last_access == 0 ? 0 : now - reading.last_access;
   response.cas = reading.cas;
-  response.base64_key = reading.base64_key;
   response.value = reading.value;
   return response;
 }

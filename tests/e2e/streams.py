@@ -94,13 +94,15 @@ class Text(Generator):
         # A store changes at its end only: elsewhere some other number would become the length, and
         # both servers would wait for gigabytes.
         fixed = 5 if words[0] in self.STORES else 0
+        if words[0] in (b"get", b"gets") and len(words[1]) > 250:
+            fixed = 2  # memcached counts the keys before a bad one
         if self.chance(0.02):
             extra = self.pick(b"0", b"x", b"noreply")
             words.insert(self.random.randrange(fixed, len(words) + 1), extra)
         if noreply and self.chance(0.1):
             words.append(b"noreply")
         if self.chance(0.02) and len(words) > 1:
-            words.pop(-1 if fixed else self.random.randrange(1, len(words)))
+            words.pop(-1 if fixed == 5 else self.random.randrange(1, len(words)))
         # Not so long that the line gets near the limit of 2,048, where timing decides in memcached.
         space = b" " * self.random.choice((1, 1, 1, 1, 1, 1, 1, 2, 5, 70 if len(words) < 8 else 3))
         end = b"\n" if self.chance(0.05) else b"\r\n"

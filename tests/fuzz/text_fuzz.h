@@ -28,7 +28,6 @@ inline const char* FuzzTextReplies(const Request& request) {
                             .idle = UINT32_MAX,
                             .cas = UINT64_MAX,
                             .number = UINT64_MAX,
-                            .stored_bytes = UINT64_MAX,
                             .key = request.key,
                             .value = "value",
                             .text = "no\r\n",

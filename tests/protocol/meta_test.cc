@@ -85,7 +85,7 @@ TEST_SUITE("protocol") {
         {"mg a N30 T10\r\n", "get key=a rest= N30 T10 exptime=10 vivify=10"},
         {"mg a T10 N30\r\n", "get key=a rest= T10 N30 exptime=10 vivify=30"},
         // Flags of other commands are known, and flags may have tails.
-        {"mg a C1 MX sx vfoo\r\n", "get key=a rest= C1 MX sx vfoo wants_value"},
+        {"mg a C1 MX sx vfoo\r\n", "get key=a rest= C1 MX sx vfoo cas=1 compare wants_value"},
         {"mg YQBi b k\r\n", "get key=a\0b rest= b k base64"s},
         {"mg "s + kLongestKey + " "s + kOpaque31 + "\r\n",
          "get key=" + kLongestKey + " rest= " + kOpaque31},
@@ -102,8 +102,8 @@ TEST_SUITE("protocol") {
         {"mg a \x80\r\n", "CLIENT_ERROR duplicate flag"},
         {"mg a s 3\r\n", "CLIENT_ERROR invalid flag"},
         {"mg a S1\r\n", "CLIENT_ERROR invalid flag"},
-        {"mg a E1 N5\r\n", "get key=a rest=E1 N5 new_cas=1 vivify=5"},
-        {"mg a v C7\r\n", "get key=a rest=v C7 cas=7 compare wants_value"},
+        {"mg a E1 N5\r\n", "get key=a rest= E1 N5 new_cas=1 vivify=5"},
+        {"mg a v C7\r\n", "get key=a rest= v C7 cas=7 compare wants_value"},
         {"mg a y\r\n", "CLIENT_ERROR invalid flag"},
         {"mg YQ b\r\n", "CLIENT_ERROR error decoding key"},
     });
@@ -146,7 +146,8 @@ TEST_SUITE("protocol") {
         {"ms a"s + words(18, "1"), "CLIENT_ERROR options flags too long"},
         {"ms a 1"s + words(16, "s") + "x\r\n", "CLIENT_ERROR duplicate flag"},
         {"mg a s v f c t h l k u q O P L T0 R1 C1 D1\r\n",
-         "get key=a rest= s v f c t h l k u q O P L T0 R1 C1 D1 quiet exptime=0 no_bump "
+         "get key=a rest= s v f c t h l k u q O P L T0 R1 C1 D1 quiet exptime=0 cas=1 compare "
+         "no_bump "
          "recache=1 wants_value"},
         {"mn"s + words(40, "x"), "noop"},
     });
@@ -310,7 +311,7 @@ TEST_SUITE("protocol") {
     const std::string no_memory = "SERVER_ERROR out of memory storing object\r\n";
     CheckReplies({
         {"ms a 1\r\nx\r\n", ok, "HD\r\n"},
-        {"ms a 1 k c s t f v O1\r\nx\r\n", ok, "HD ka c99 O1\r\n"},
+        {"ms a 1 k c s t f v O1\r\nx\r\n", ok, "HD ka c99 s0 O1\r\n"},
         {"ms YQ== 1 c b k\r\nx\r\n", ok, "HD c99 kYQ== b\r\n"},
         {"ms a 1 q k\r\nx\r\n", ok, ""},
         {"ms a 1 q k c\r\nx\r\n", only(Status::kExists), "EX ka c0\r\n"},

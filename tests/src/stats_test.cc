@@ -72,7 +72,7 @@ constexpr std::string_view kSlabsNames =
     "free_chunks_end get_hits cmd_set delete_hits incr_hits decr_hits cas_hits cas_badval "
     "touch_hits";
 constexpr std::string_view kKbfNames =
-    "engine cell_kind cell_bits symbol_bits check_bits hashes lines planned_load "
+    "version engine cell_kind cell_bits symbol_bits check_bits hashes lines planned_load "
     "planned_bytes_per_key slabs exact_share front_share exact_prefixes memory_bytes_max "
     "memory_bytes "
     "curr_front_items front_bytes curr_chain_keys tombstones cells_bytes locator_bytes "

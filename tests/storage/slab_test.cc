@@ -109,7 +109,9 @@ TEST_SUITE("storage") {
       void Visit(const ListedItem& item) override { ++times[std::string(item.key)]; }
       std::map<std::string, int> times;
     };
-    World world;
+    SlabConfig config;
+    config.exact_share = 1;  // nothing goes to the chain
+    World world(config);
     constexpr uint64_t kStays = 3000;
     for (uint64_t i = 0; i < kStays; ++i) {
       REQUIRE(world.Set("stays" + std::to_string(i), "v") == StoreStatus::kOk);
@@ -210,6 +212,7 @@ TEST_SUITE("storage") {
     CHECK_FALSE(world.Get(key).base64_key.has_value());
     ReadOptions touch;
     touch.touch = true;
+    touch.expires = kNow + 30;                 // so soon that it does not go back at once
     REQUIRE(world.Get(key, kNow, touch).hit);  // moves it to the front
     CHECK_FALSE(world.Get(key).from_chain);
     CHECK_FALSE(world.Get(key).base64_key.has_value());
