@@ -389,8 +389,7 @@ void Parser::AddCommands() {
   Group("Commands");
   Flag("-A,--enable-shutdown", "enable ascii \"shutdown\" command", &options_.enable_shutdown);
   Flag("-F,--disable-flush-all", "disable flush_all command", &options_.disable_flush);
-  Flag("-X,--disable-dumping", "refuse the commands that list keys",
-       &options_.disable_dumping);
+  Flag("-X,--disable-dumping", "refuse the commands that list keys", &options_.disable_dumping);
   InertFlag("-W,--disable-watch", "disable watch commands (there are none)",
             &options_.disable_watch);
   Value("-D", "<char>",
