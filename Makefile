@@ -14,13 +14,13 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
-PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libssl-dev libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev liburing-dev
+PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev liburing-dev
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
-PACKAGES_VERSUS := memcached python3 openssl
+PACKAGES_VERSUS := memcached python3
 PACKAGES_DEMO := memcached python3
 # The clients that the end-to-end tests use; tests/e2e/run asks for the rest.
-PACKAGES_TEST := memcached python3 openssl mandoc
+PACKAGES_TEST := memcached python3 mandoc
 INSTALL_PACKAGES := tools/install-packages
 
 # ---- configuration -------------------------------------------------------------------------------------------------
@@ -137,28 +137,27 @@ $(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
 LINK = $(CXX) $(HARDENING_CXXFLAGS) $(CXXFLAGS) $(HARDENING_LDFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(ALLOC_LIBS)
 
 $(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
-	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
+	$(LINK) $(EVENT_LIBS) $(URING_LIBS)
 
 $(BUILD)/kbfload: $(BUILD)/tools/kbfload.o $(BUILD)/tools/wrong_call.o $(LOAD_OBJ) $(BUILD)/protocol/client.o
-	$(LINK) $(TLS_LIBS)
+	$(LINK)
 
 $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/tools/wrong_call.o $(BUILD)/libkbf.a
 	$(LINK)
 
 $(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(BUILD)/libkbf.a
-	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
+	$(LINK) $(EVENT_LIBS) $(URING_LIBS)
 
 # Its operator new and, by --wrap, its C functions fail on demand, also those that the store and the server call.
 $(BUILD)/tests/alloc_failure: $(call objects,$(ALLOC_TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
-	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS) $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc mmap)
+	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc mmap)
 
 $(BUILD)/docs/example: $(BUILD)/docs/example.o $(BUILD)/libkbf.a
 	$(LINK)
 
 $(BUILD)/bench/kbfload_bench: $(LOAD_OBJ) $(BUILD)/protocol/client.o
-$(BUILD)/bench/kbfload_bench: LDLIBS = $(TLS_LIBS)
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
-	$(LINK) $(LDLIBS)
+	$(LINK)
 
 -include $(ALL_OBJ:.o=.d) $(SHARED_OBJ:.o=.d)
 
@@ -218,7 +217,7 @@ soak-server-tsan:
 bench: $(BENCH_BIN)
 	@bench/run $(BUILD)
 
-# kbfcached beside Debian's memcached; VERSUS=speed, memory, misses or tls runs one part.
+# kbfcached beside Debian's memcached; VERSUS=speed, memory or misses runs one part.
 versus: all
 	@$(INSTALL_PACKAGES) 'to compare' $(PACKAGES_VERSUS)
 	@bench/versus $(BUILD) $(VERSUS)
@@ -255,7 +254,7 @@ $(BUILD)/libeverything.a: $(STORAGE_OBJ) $(PROTOCOL_OBJ) $(SERVER_OBJ) $(LOAD_OB
 	$(AR) rc $@ $^ && $(RANLIB) $@
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/libeverything.a
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
+	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(EVENT_LIBS) $(URING_LIBS)
 -include $(patsubst %.cc,$(BUILD)/%.d,$(FUZZ_SRC))
 
 # Lines of protocol/ and src/ that the unit tests and the end-to-end tests run; fails below COVERAGE_MIN percent.

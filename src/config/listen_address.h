@@ -9,9 +9,8 @@
 namespace server {
 
 struct ListenAddress {
-  std::string host;     // a name or an address, IPv6 without its brackets
-  uint16_t port = 0;    // 0: the kernel chooses
-  bool no_tls = false;  // "notls:": unencrypted, whatever -Z says
+  std::string host;   // a name or an address, IPv6 without its brackets
+  uint16_t port = 0;  // 0: the kernel chooses
   bool operator==(const ListenAddress&) const = default;
 };
 

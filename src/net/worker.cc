@@ -13,7 +13,6 @@
 
 #include "src/io/round_transport.h"
 #include "src/io/socket_calls.h"
-#include "src/io/tls_transport.h"
 #include "src/log.h"
 #include "src/process/startup_error.h"
 #include "src/process/thread.h"
@@ -81,10 +80,10 @@ void Worker::Wake() {
   (void)!write(wake_fd_, &one, sizeof(one));
 }
 
-void Worker::Adopt(int fd, bool tls) {
+void Worker::Adopt(int fd) {
   try {
     const std::lock_guard lock(queue_mutex_);
-    arrivals_.push_back({fd, tls});
+    arrivals_.push_back(fd);
   } catch (const std::bad_alloc&) {
     return Drop(fd);
   }
@@ -119,7 +118,7 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   uint64_t count;
   (void)!read(fd, &count, sizeof(count));
-  std::vector<Arrival> arrivals;
+  std::vector<int> arrivals;
   bool stop;
   {
     const std::lock_guard lock(self->queue_mutex_);
@@ -127,20 +126,14 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
     stop = self->stop_requested_;
   }
   self->context_.Tick();
-  for (const Arrival& arrival : arrivals) self->Add(arrival.fd, arrival.tls);
+  for (const int arrival : arrivals) self->Add(arrival);
   if (self->shed_requested_.exchange(false, std::memory_order_relaxed)) self->TakeShedStep();
   if (stop && !self->stopping_) self->FinishAll();
 }
 
-void Worker::Add(int fd, bool tls) {
+void Worker::Add(int fd) {
   if (stopping_) return Drop(fd);
-  Connection* connection = nullptr;
-  if (tls) {
-    connection = new (std::nothrow) ConnectionOver<TlsTransport>(context_, *this, fd, *state_.tls,
-                                                                 state_.connection_memory, round_);
-  } else {
-    connection = new (std::nothrow) ConnectionOver<RoundTransport>(context_, *this, fd, round_);
-  }
+  auto* connection = new (std::nothrow) ConnectionOver<RoundTransport>(context_, *this, fd, round_);
   if (connection == nullptr) return Drop(fd);
   Log(kLogTraffic, "<%d new connection", fd);
   {

@@ -18,7 +18,6 @@
 namespace server {
 
 class StatsBaseline;
-class TlsContext;
 
 enum class ConnectionState : uint8_t {
   kHandshaking,
@@ -71,7 +70,6 @@ struct ServerView {
   const StatsBaseline& baseline;
   const std::vector<int>& listen_fds;
   const std::vector<const WorkerView*>& workers;
-  const TlsContext* tls;  // null: no TLS
 };
 
 }  // namespace server
