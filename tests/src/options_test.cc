@@ -142,6 +142,14 @@ TEST_SUITE("src") {
         "-o", "--extended", "idle_timeout=5", [](O o) { return o.idle_timeout_s; }, 5u);
   }
 
+  TEST_CASE("io_uring is used unless it is switched off") {
+    CHECK(OptionsOf({}).io_uring);
+    CHECK(OptionsOf({"--io-uring", "auto"}).io_uring);
+    CHECK(OptionsOf({"--io-uring=auto"}).io_uring);
+    CHECK(!OptionsOf({"--io-uring", "off"}).io_uring);
+    CHECK(!OptionsOf({"--io-uring=off"}).io_uring);
+  }
+
   TEST_CASE("addresses come with commas or repeated, with ports, and IPv6 in brackets") {
     using Addresses = std::vector<ListenAddress>;
     const auto of = [](const Words& words) { return OptionsOf(words).listen; };
@@ -200,6 +208,7 @@ TEST_SUITE("src") {
         {"--front-share", {"-0.1", "1.1", "nan"}},
         {"--slabs", {"3", "-2", "131072", "x"}},
         {"--engine", {"packed", "x", ""}},
+        {"--io-uring", {"on", "", "Auto"}},
         {"--exact-prefix", {"", "a b", "a\n", std::string(251, 'x')}},
         {"-u", {""}},
     };
