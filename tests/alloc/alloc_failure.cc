@@ -542,7 +542,7 @@ void Statistics(Run* run) {
   }
   run->Do(&text, Lines("stats detail dump"));
   for (const char* name : {"", " settings", " items", " slabs", " sizes", " conns", " kbf",
-                           " errors", " cachedump 1 1", " nothing"}) {
+                           " errors", " cachedump 1 5", " nothing"}) {
     run->Do(&text, Lines(std::string("stats") + name));
   }
   run->Do(&text, Lines("stats detail off"));

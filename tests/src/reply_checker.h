@@ -106,7 +106,9 @@ class ReplyChecker {
     if (!line.ends_with("\r\n")) *fault = "a line without its end";
     line.remove_suffix(std::min<size_t>(2, line.size()));
     Note({}, line);
-    if (many && (line.starts_with("STAT ") || line.starts_with("PREFIX "))) return end + 1;
+    if (many &&
+        (line.starts_with("STAT ") || line.starts_with("PREFIX ") || line.starts_with("ITEM ")))
+      return end + 1;
     const bool last = line == "END" || line == "OK" || line == "RESET" || IsError(line);
     if (many && !last) *fault = "a line that is no statistic";
     Finish(line == "END" ? ReplyKind::kEnd : ReplyKind::kOk);
