@@ -294,7 +294,7 @@ class Process(unittest.TestCase):
         for option in ("-V", "--version"):
             code, text = run_once(option)
             self.assertEqual(code, 0)
-            self.assertRegex(text, r"^\S+ 1\.6\.18")
+            self.assertRegex(text, r"memcached 1\.6\.18$")
         code, text = run_once("-i")
         self.assertEqual(code, 0)
         self.assertIn("Copyright", text)
