@@ -87,8 +87,8 @@ class Pipelines(Comparing):
             return b"mn\r\n", b"MN\r\n"
         if kind == 2:
             coded = base64.b64encode(key)
-            return (b"mg %s b k v\r\n" % coded,
-                    b"VA 3800 k%s b\r\n%s\r\n" % (coded, self.VALUE))
+            # The answer has the key as it was stored, not as it was asked for.
+            return b"mg %s b k v\r\n" % coded, b"VA 3800 k%s\r\n%s\r\n" % (key, self.VALUE)
         if kind == 3:
             return b"mg none-%s q v\r\n" % key, b""
         return b"mg %s k f v\r\n" % key, b"VA 3800 k%s f5\r\n%s\r\n" % (key, self.VALUE)
