@@ -211,7 +211,9 @@ void Connection::Serve(bool readable) {
     turn = Turn::kClose;
   }
   Park();
-  if (worker_.output.failed() || !worker_.input.Keep(&kept_)) turn = Turn::kClose;
+  // The input has to be given back even where the output has failed.
+  const bool kept = worker_.input.Keep(&kept_);
+  if (!kept || worker_.output.failed()) turn = Turn::kClose;
   worker_.output.Clear();
   NoteHolding();
   if (worker_.state.connection_memory.IsShort()) owner_.BeginShedding();

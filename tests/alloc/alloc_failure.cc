@@ -568,6 +568,21 @@ void ParkedReplies(Run* run) {
   run->Close(&text);
 }
 
+// Replies wait for their reader while a large request behind them has a buffer of its own.
+void ParkedReplyBeforeHalfASet(Run* run) {
+  Client slow{.send_bytes = 4096};
+  Step get = TextGet("get", std::vector<std::string>(8, "short"));
+  Step set = TextWrite("set", "half", Big(100'000, 'H'));
+  get.request += set.request.substr(0, 30'000);
+  set.request.erase(0, 30'000);
+  run->Do(&slow, TextWrite("set", "short", Big(3000, 'G')));
+  run->Send(&slow, get);
+  run->Drain(&slow);
+  run->Do(&slow, set);
+  run->Do(&slow, TextGet("get", {"half"}));
+  run->Close(&slow);
+}
+
 void ManyConnections(Run* run) {
   std::array<Client, 40> many;
   for (Client& one : many) run->Do(&one, TextGet("get", {"small", "number"}));
@@ -616,6 +631,7 @@ void Script(Run* run) {
   ManyConnections(run);
   Growth(run);
   Flushes(run);
+  ParkedReplyBeforeHalfASet(run);
 }
 
 // ---- runs ---------------------------------------------------------------------------------------
