@@ -15,6 +15,8 @@ constexpr size_t kCopyBackMax = 2048;
 // While memory is short, no more than this is read of a request whose size is not known yet, so
 // that requests that will have to wait hold little.
 constexpr size_t kShortReadBytes = Input::kReadBytesMin;
+// One read takes no more, so that others have their turn.
+constexpr size_t kReadBytesMax = 128 << 10;
 
 }  // namespace
 
@@ -93,7 +95,7 @@ bool Input::MakeRoom(uint64_t needed, bool waiting) {
 Input::ReadStatus Input::Read(Transport& transport, uint64_t needed, bool waiting,
                               size_t* received) {
   if (!MakeRoom(needed, waiting)) return ReadStatus::kNoMemory;
-  size_t room = capacity_ - end_;
+  size_t room = std::min(capacity_ - end_, kReadBytesMax);
   if (memory_.IsShort()) room = std::min(room, std::max<size_t>(needed, kShortReadBytes));
   const IoResult result = transport.Read({data_ + end_, room});
   switch (result.status) {

@@ -96,17 +96,20 @@ size_t Output::Gather(iovec* vectors, size_t limit) const {
   size_t count = 0;
   size_t at = begin_;
   size_t insert = next_insert_;
-  while (count < limit) {
+  for (size_t room = kFlushBytesMax; count < limit && room > 0;) {
     const size_t stop = insert < inserts_.size() ? inserts_[insert].at : end_;
+    std::string_view piece;
     if (at < stop) {
-      vectors[count++] = {buffer_.get() + at, stop - at};
+      piece = {buffer_.get() + at, stop - at};
       at = stop;
     } else if (insert < inserts_.size()) {
-      const std::string_view bytes = inserts_[insert++].bytes;
-      vectors[count++] = {const_cast<char*>(bytes.data()), bytes.size()};
+      piece = inserts_[insert++].bytes;
     } else {
       break;
     }
+    piece = piece.substr(0, room);
+    room -= piece.size();
+    vectors[count++] = {const_cast<char*>(piece.data()), piece.size()};
   }
   return count;
 }
@@ -137,6 +140,7 @@ void Output::Advance(size_t n) {
 Output::FlushStatus Output::Flush(Transport& transport, size_t* sent) {
   if (failed_) return FlushStatus::kBroken;
   while (!empty()) {
+    if (*sent >= kFlushBytesMax) return FlushStatus::kPaused;
     iovec pieces[kVectorsMax];
     const IoResult result = transport.Write({pieces, Gather(pieces, kVectorsMax)});
     if (result.status == IoStatus::kWantsRead) return FlushStatus::kWantsRead;
@@ -153,7 +157,8 @@ bool Output::Defer(Transport& transport) {
   if (failed_ || empty()) return false;
   iovec pieces[kVectorsMax];
   const size_t count = Gather(pieces, kVectorsMax);
-  if (count == kVectorsMax || !transport.Defer({pieces, count})) return false;
+  if (count == kVectorsMax || end_ - begin_ + insert_bytes_ > kFlushBytesMax) return false;
+  if (!transport.Defer({pieces, count})) return false;
   Clear();
   return true;
 }

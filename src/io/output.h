@@ -63,7 +63,9 @@ class Output {
     std::unique_ptr<Insert[]> inserts_;
     size_t num_inserts_ = 0;
   };
-  enum class FlushStatus { kSent, kWantsRead, kWantsWrite, kBroken };
+  enum class FlushStatus { kSent, kPaused, kWantsRead, kWantsWrite, kBroken };
+  // What Flush sends before it pauses, so that others have their turn.
+  static constexpr size_t kFlushBytesMax = 256 << 10;
 
   explicit Output(const OutputLimits& limits = {});
 
@@ -86,7 +88,8 @@ class Output {
   // How often something found no room, since the beginning: a mistake of the caller.
   uint64_t overruns() const { return overruns_; }
 
-  // Sends until everything is sent or the transport takes no more. What it took is added to *sent.
+  // Sends until everything is sent, the transport takes no more, or kFlushBytesMax are sent. What
+  // it took is added to *sent.
   FlushStatus Flush(Transport& transport, size_t* sent);
 
   // True: the transport has taken everything that is left, and sends it later.
@@ -103,6 +106,7 @@ class Output {
   void Fail();
   void FailForRoom();
   void AddInsert(std::string_view bytes, kbf::SharedRef ref, bool text);
+  // Up to `limit` pieces, of kFlushBytesMax bytes in all.
   size_t Gather(iovec* vectors, size_t limit) const;
   void Advance(size_t n);
 

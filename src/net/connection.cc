@@ -16,7 +16,7 @@ constexpr uint32_t kStallSeconds = 60;
 constexpr uint32_t kLingerSeconds = 2;
 
 // Traffic that counts as one request of a turn's budget.
-constexpr size_t kBytesPerRequest = 64 << 10;
+constexpr size_t kBytesPerRequest = 16 << 10;
 // How long a request waits for memory before it is refused.
 constexpr uint64_t kMemoryWaitMs = 30'000;
 // A connection that has moved nothing for so long makes no progress, nor does one whose pace, after
@@ -275,6 +275,7 @@ Connection::MaybeEnd Connection::Flush() {
   worker_.counters.bytes_written.Add(sent);
   if (sent > 0) CountProgress(sent);
   if (status == Output::FlushStatus::kSent) return std::nullopt;
+  if (status == Output::FlushStatus::kPaused) return Turn::kYield;
   if (status == Output::FlushStatus::kBroken) return Turn::kClose;
   const bool wants_read = status == Output::FlushStatus::kWantsRead;
   wanted_ = wants_read ? IoStatus::kWantsRead : IoStatus::kWantsWrite;

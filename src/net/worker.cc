@@ -66,6 +66,7 @@ Worker::~Worker() {
 
 void Worker::Start() {
   thread_ = StartThread([this] {
+    RequestShortTimeSlices();
     ChooseCalls();
     event_base_dispatch(context_.base);
   });
@@ -259,13 +260,19 @@ void Worker::OnRetry(evutil_socket_t, short, void* worker) noexcept {
   for (Connection* connection : turns) connection->Resume();
 }
 
+// One connection that has yielded goes on; then others are asked whether they are ready.
 void Worker::OnResume(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   self->context_.Tick();
-  // Connections that yield again wait for the next round of the loop. A connection that ends
-  // removes only itself.
-  const std::vector<Connection*> turns = std::exchange(self->yielded_, {});
-  for (Connection* connection : turns) connection->Resume();
+  std::vector<Connection*>& yielded = self->yielded_;
+  if (!yielded.empty()) {
+    Connection* const connection = yielded.front();
+    yielded.erase(yielded.begin());
+    connection->Resume();
+  }
+  if (yielded.empty() || event_pending(self->resume_, EV_TIMEOUT, nullptr)) return;
+  const timeval now = {0, 0};
+  if (event_add(self->resume_, &now) != 0) event_active(self->resume_, EV_TIMEOUT, 0);
 }
 
 void Worker::OnSecond(evutil_socket_t fd, short, void* worker) noexcept {

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
@@ -15,6 +16,7 @@
 #include "src/io/output.h"
 #include "src/io/plain_transport.h"
 #include "storage/shared_bytes.h"
+#include "tests/src/fake_transport.h"
 
 namespace {
 
@@ -291,6 +293,32 @@ TEST_SUITE("src") {
     parked = output.Park();
     CHECK(parked->held_bytes() >= size);
     CHECK(parked->detached_bytes() == 0);
+  }
+
+  TEST_CASE("output: a flush pauses after its share, and the next ones send the rest in order") {
+    using server::Output;
+    std::string value;
+    for (size_t i = 0; value.size() < 3 * Output::kFlushBytesMax; ++i) {
+      value += std::to_string(i) + " ";
+    }
+    Shared* const shared = MakeShared(value);
+    Output output;
+    output.Append("before ");
+    output.AppendShared({shared->bytes, value.size()}, kbf::SharedRef(&shared->header));
+    output.Append(" after");
+    kbf::Release(&shared->header);
+    server::FakePeer peer;
+    server::FakeTransport transport(peer);
+    for (size_t left = value.size() + 13; left > 0;) {
+      const size_t share = std::min(left, Output::kFlushBytesMax);
+      left -= share;
+      size_t sent = 0;
+      CHECK(output.Flush(transport, &sent) ==
+            (left > 0 ? Output::FlushStatus::kPaused : Output::FlushStatus::kSent));
+      CHECK(sent == share);
+    }
+    CHECK(peer.written == "before " + value + " after");
+    CHECK(output.empty());
   }
 
   TEST_CASE("output: a closed connection is reported") {

@@ -68,8 +68,12 @@ class Desk {
   std::string Sent() {
     FakePeer peer;
     FakeTransport transport(peer);
-    size_t sent = 0;
-    REQUIRE(output.Flush(transport, &sent) == Output::FlushStatus::kSent);
+    Output::FlushStatus status = Output::FlushStatus::kPaused;
+    while (status == Output::FlushStatus::kPaused) {
+      size_t sent = 0;
+      status = output.Flush(transport, &sent);
+    }
+    REQUIRE(status == Output::FlushStatus::kSent);
     return peer.written;
   }
   // The replies to all of these.

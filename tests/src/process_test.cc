@@ -1,17 +1,23 @@
-// The server's process: src/process/daemon.h, src/process/notify.h, src/log.h. Functions that
+// The server's process: src/process/daemon.h, notify.h and thread.h, and src/log.h. Functions that
 // change a process for good run in a child.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -26,6 +32,7 @@
 #include "src/process/daemon.h"
 #include "src/process/notify.h"
 #include "src/process/startup_error.h"
+#include "src/process/thread.h"
 #include "tests/src/temporary.h"
 
 namespace server {
@@ -210,6 +217,34 @@ TEST_SUITE("src") {
     CHECK(access(path.c_str(), F_OK) == 0);
     RemovePidFile(directory.path());  // no file at all
     CHECK(access(directory.path().c_str(), F_OK) == 0);
+  }
+
+  TEST_CASE("short time slices change neither nice value nor scheduling policy") {
+    const auto scheduling = [] {
+      std::array<uint64_t, 6> now{};  // size and policy, flags, nice and priority, runtime, ...
+      if (syscall(SYS_sched_getattr, 0, now.data(), sizeof(now), 0) != 0) return std::string("?");
+      return std::to_string(now[0] >> 32) + " " + std::to_string(static_cast<int32_t>(now[2])) +
+             " " + std::to_string(now[3]);
+    };
+    const auto after = [&](int policy) {
+      return InChild([&] {
+        const sched_param param{};
+        if (nice(3) < 0 || sched_setscheduler(0, policy, &param) != 0)
+          return std::string("refused");
+        RequestShortTimeSlices();
+        return scheduling();
+      });
+    };
+    utsname kernel{};
+    REQUIRE(uname(&kernel) == 0);
+    unsigned major = 0, minor = 0;
+    REQUIRE(std::sscanf(kernel.release, "%u.%u", &major, &minor) == 2);
+    const bool obeys = major > 6 || (major == 6 && minor >= 12);
+    const std::string nice_3 = std::to_string(getpriority(PRIO_PROCESS, 0) + 3);
+    if (obeys) CHECK(after(SCHED_OTHER) == "0 " + nice_3 + " 100000");
+    CHECK(after(SCHED_OTHER).starts_with("0 " + nice_3 + " "));
+    CHECK(after(SCHED_BATCH).starts_with("3 " + nice_3 + " "));
+    CHECK_FALSE(after(SCHED_BATCH).ends_with(" 100000"));
   }
 
   TEST_CASE("without systemd too, no capability is left and none can be regained") {
