@@ -50,4 +50,20 @@ inline ParseResult TakeValue(std::span<char> bytes, size_t line_bytes, uint64_t 
   return Done(all);
 }
 
+// The line of a status that has the same one in text and meta commands; empty for the others.
+inline std::string_view ErrorLine(const Request& request, const Response& response) {
+  switch (response.status) {
+    case Status::kTooLarge:
+      return kTooLargeLine;
+    case Status::kNoMemory:
+      return request.op == Op::kArithmetic ? kNoMemoryLine : kNoMemoryStoringLine;
+    case Status::kNotNumber:
+      return kNotNumberLine;
+    case Status::kNotAllowed:
+      return response.text;
+    default:
+      return {};
+  }
+}
+
 }  // namespace protocol

@@ -390,22 +390,6 @@ Head FormatNumber(const Request& request, const Response& response, char* out) {
   return {reply.bytes(), false};
 }
 
-// The line of a status that has one instead of a code.
-std::string_view ErrorLine(const Request& request, const Response& response) {
-  switch (response.status) {
-    case Status::kTooLarge:
-      return kTooLargeLine;
-    case Status::kNoMemory:
-      return request.op == Op::kArithmetic ? kNoMemoryLine : kNoMemoryStoringLine;
-    case Status::kNotNumber:
-      return kNotNumberLine;
-    case Status::kNotAllowed:
-      return response.text;
-    default:
-      return {};
-  }
-}
-
 std::string_view CodeOf(Status status) {
   switch (status) {
     case Status::kNotFound:

@@ -305,16 +305,9 @@ std::string_view LineOf(const Request& request, const Response& response) {
       return "NOT_STORED\r\n";
     case Status::kExists:
       return "EXISTS\r\n";
-    case Status::kTooLarge:
-      return kTooLargeLine;
-    case Status::kNoMemory:
-      return request.op == Op::kArithmetic ? kNoMemoryLine : kNoMemoryStoringLine;
-    case Status::kNotNumber:
-      return kNotNumberLine;
-    case Status::kNotAllowed:
-      return response.text;
+    default:
+      return ErrorLine(request, response);
   }
-  return {};
 }
 
 Head FormatValue(const Request& request, const Response& response, char* out) {

@@ -31,6 +31,7 @@
 #include "tests/alloc/failing.h"
 #include "tests/src/loop_server.h"
 #include "tests/src/reply_checker.h"
+#include "tests/storage/statistics.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -720,7 +721,7 @@ void FailEach(Stage* stage) {
   REQUIRE(board->num_steps > 300);
   MESSAGE(calls, " allocations in ", board->num_steps, " requests");
   // All of them take minutes. Odd steps meet every kind of request in a few runs of make check.
-  const uint64_t stride = std::getenv("KBF_SOAK") != nullptr ? 1 : 1 + calls / 250;
+  const uint64_t stride = kbf::Soak() ? 1 : 1 + calls / 250;
   for (const uint64_t count : {uint64_t{1}, uint64_t{3}, kUntilTheRequestEnds}) {
     for (uint64_t first = 1 + count % stride; stage->FailFrom(first, count); first += stride) {
     }

@@ -1,6 +1,5 @@
 // Crush files: how lines are read, and what each key of a line makes a server see.
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "tests/tools/fake_server.h"
+#include "tests/tools/text_file.h"
 #include "tools/kbfload/commands.h"
 #include "tools/kbfload/crush.h"
 
@@ -138,22 +138,6 @@ Ran RunLine(const std::string& line) {
 }
 
 uint64_t OpsOf(const Ran& ran, Verb verb) { return ran.all().ops[static_cast<size_t>(verb)]; }
-
-// A file with some text, gone at the end.
-class TextFile {
- public:
-  explicit TextFile(const std::string& text) {
-    const int fd = mkstemp(path_.data());
-    REQUIRE(fd >= 0);
-    close(fd);
-    std::ofstream(path_) << text;
-  }
-  ~TextFile() { unlink(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = "/tmp/kbfload_test_XXXXXX";
-};
 
 TEST_SUITE("tools") {
   TEST_CASE("kbfload: crush lines are read") {

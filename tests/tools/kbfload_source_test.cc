@@ -1,5 +1,4 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <array>
 #include <cmath>
@@ -9,27 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include "tests/tools/text_file.h"
 #include "tools/kbfload/source.h"
 #include "tools/kbfload/trace.h"
 
 namespace load {
 namespace {
-
-// A file with some text, gone at the end.
-class TextFile {
- public:
-  explicit TextFile(const std::string& text) {
-    const int fd = mkstemp(path_.data());
-    REQUIRE(fd >= 0);
-    close(fd);
-    std::ofstream(path_) << text;
-  }
-  ~TextFile() { unlink(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = "/tmp/kbfload_test_XXXXXX";
-};
 
 TEST_SUITE("tools") {
   TEST_CASE("kbfload: a walk gives out every key once, however many threads ask") {

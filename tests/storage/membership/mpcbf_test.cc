@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/storage/membership/membership_world.h"
+#include "tests/storage/statistics.h"
 
 namespace kbf {
 namespace {
@@ -128,7 +129,7 @@ double MeasuredRate(const MpcbfConfig& config, uint64_t asked, unsigned filters,
 TEST_SUITE_BEGIN("storage/membership");
 
 TEST_CASE("an MPCBF agrees with a multiset over two million operations, overflow included") {
-  const uint64_t steps = std::getenv("KBF_SOAK") != nullptr ? 4000000 : 400000;
+  const uint64_t steps = Soak() ? 4000000 : 400000;
   for (const auto& [word_bits, k, g, first_level] : {std::tuple{16u, 3u, 1u, 10u},
                                                      {16u, 4u, 2u, 11u},
                                                      {32u, 3u, 2u, 20u},
