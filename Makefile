@@ -18,6 +18,7 @@ PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libxxhash-dev libcli11-de
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
 PACKAGES_VERSUS := memcached python3
+PACKAGES_FIGURES := gnuplot-nox fonts-dejavu-core memcached python3
 PACKAGES_DEMO := memcached python3
 # The clients that the end-to-end tests use; tests/e2e/run asks for the rest.
 PACKAGES_TEST := memcached python3 mandoc
@@ -90,7 +91,7 @@ ALL_SRC := $(ALLOC_TEST_SRC) $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/ma
 ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
-.PHONY: all serve demo check check-unit check-layers check-headers bench versus install uninstall print-directories dist asan ubsan tsan \
+.PHONY: all serve demo check check-unit check-layers check-headers bench figures versus install uninstall print-directories dist asan ubsan tsan \
         sanitizer-run format check-format lint clean distclean help soak fuzz fuzz-build coverage
 .SECONDARY:
 
@@ -216,6 +217,13 @@ soak-server-tsan:
 
 bench: $(BENCH_BIN)
 	@bench/run $(BUILD)
+
+# The papers' figures: runs bench/fig*, draws bench/results/figures/, writes docs/EVALUATION.md. QUICK=1: smaller sizes.
+# FIGURES='fig20_balance ...' runs some of them, DRAW=1 none.
+FIGURE_BIN := $(filter $(BUILD)/bench/fig%,$(BENCH_BIN))
+figures: $(PROGRAMS) $(FIGURE_BIN)
+	@$(INSTALL_PACKAGES) 'to draw figures' $(PACKAGES_FIGURES)
+	@bench/evaluate $(BUILD) $(if $(QUICK),--quick) $(if $(DRAW),--draw) $(FIGURES)
 
 # kbfcached beside Debian's memcached; VERSUS=speed, memory or misses runs one part.
 versus: all
@@ -359,6 +367,7 @@ help:
 	@echo 'make soak       the statistical tests with more seeds and larger sizes'
 	@echo 'make soak-server MINUTES=30     good clients beside abusers; plain, under ASan and under TSan (SOAK_BUILDS), MINUTES each'
 	@echo 'make bench      in-process benchmarks; tables in bench/results/'
+	@echo 'make figures QUICK=1            the figures of the papers, 5 minutes; without QUICK at full size; writes docs/EVALUATION.md'
 	@echo 'make versus     side by side with memcached: speed, memory, misses; tables in bench/results/'
 	@echo 'make asan | ubsan | tsan    unit and end-to-end tests under a sanitizer, in their own build directory'
 	@echo 'make fuzz       every fuzz target with clang, SECONDS=600 shared out among them; new inputs in build-fuzz/corpus'
