@@ -98,12 +98,62 @@ std::optional<uint32_t> EncodingSet::Decode23(uint32_t v1, uint32_t v3) const {
   return first_fits ? pair->first : pair->second;
 }
 
+std::vector<std::array<uint32_t, 3>> EncodingSet::Decode3(uint32_t v3) const {
+  std::vector<std::array<uint32_t, 3>> triples;
+  if (Contains(v3)) return triples;
+  for (const uint32_t e : encodings_) {
+    if (!ContainsPair(e ^ v3)) continue;
+    const auto pair = Decode2(e ^ v3);
+    if (!pair) continue;
+    std::array<uint32_t, 3> triple{e, pair->first, pair->second};
+    std::ranges::sort(triple);
+    // Every set comes up three times, once for each of its members.
+    if (triple.front() == e) triples.push_back(triple);
+  }
+  return triples;
+}
+
 // ---- cells -------------------------------------------------------------------------------------
 
 PaperCell::PaperCell(unsigned counter, uint32_t value)
     : bits_(std::min(counter, kCounterMax) << EncodingSet::kBitsMax | value) {
   assert(value <= kValueMask);
 }
+
+namespace {
+
+// The one encoding that every cell of two and of three may hold. Cells whose value shows that two
+// of their encodings are equal say nothing.
+PaperAnswer Intersect(const EncodingSet& set, std::span<const PaperCell> cells) {
+  const auto fits = [&](uint32_t encoding) {
+    return std::ranges::all_of(cells, [&](PaperCell cell) {
+      if (cell.counter() == 2) return cell.value() == 0 || set.Contains(encoding ^ cell.value());
+      if (cell.counter() != 3 || set.Contains(cell.value())) return true;
+      return set.MayBeInTriple(encoding, cell.value());
+    });
+  };
+  uint32_t only = 0;
+  const auto keep = [&](uint32_t encoding) {
+    if (!fits(encoding)) return true;
+    if (only != 0) return false;
+    only = encoding;
+    return true;
+  };
+  const auto two = std::ranges::find_if(
+      cells, [](PaperCell cell) { return cell.counter() == 2 && cell.value() != 0; });
+  if (two != cells.end()) {
+    const auto pair = set.Decode2(two->value());
+    if (!pair || !keep(pair->first) || !keep(pair->second)) only = 0;
+  } else if (std::ranges::any_of(cells, [&](PaperCell cell) {
+               return cell.counter() == 3 && !set.Contains(cell.value());
+             })) {
+    if (!std::ranges::all_of(set.encodings(), keep)) only = 0;
+  }
+  if (only == 0) return {PaperOutcome::kNotDecodable};
+  return {PaperOutcome::kFound, only};
+}
+
+}  // namespace
 
 PaperAnswer DecodeCells(const EncodingSet& set, std::span<const PaperCell> cells,
                         PaperChoices choices) {
@@ -124,6 +174,7 @@ PaperAnswer DecodeCells(const EncodingSet& set, std::span<const PaperCell> cells
       v3 = value;
     }
   }
+  if (choices == PaperChoices::kIntersection) return Intersect(set, cells);
   if (v1 != 0 && v2 != 0) return AnswerOf(set.Decode22(v1, v2));
   if (v1 != 0 && v3 != 0 && choices == PaperChoices::kBoth) return AnswerOf(set.Decode23(v1, v3));
   return {PaperOutcome::kNotDecodable};

@@ -26,6 +26,7 @@
 //            match.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,6 +58,18 @@ class EncodingSet {
   std::optional<uint32_t> Decode22(uint32_t v1, uint32_t v2) const;
   // The one encoding that the XOR of two and the XOR of three share, or nothing (Algorithm 7).
   std::optional<uint32_t> Decode23(uint32_t v1, uint32_t v3) const;
+  // All sets of three different encodings with that XOR, each ascending ([kBF-conf] §III.F). There
+  // may be several: the pair rule says nothing about XORs of three. Nothing where v3 is itself an
+  // encoding: then two of the three are equal and could be any.
+  std::vector<std::array<uint32_t, 3>> Decode3(uint32_t v3) const;
+  // Is the encoding in one of them: the same test without the sets, in O(1).
+  bool MayBeInTriple(uint32_t encoding, uint32_t v3) const {
+    return !Contains(v3) && ContainsPair(encoding ^ v3);
+  }
+
+  // Of B1 and of B2, the latter only needed by Decode23 and Decode3.
+  uint64_t encoding_bitmap_bytes() const { return is_encoding_.size() / 8; }
+  uint64_t pair_bitmap_bytes() const { return is_pair_.size() / 8; }
 
  private:
   EncodingSet(std::vector<uint32_t> encodings, size_t values);
@@ -108,10 +121,12 @@ enum class PaperStatus : uint8_t {
   kOddSize,       // Compress: m cannot be halved
 };
 
-// What decoding may use besides cells with counter 1; [kBF] §6.4 compares the two.
+// What decoding may use besides cells with counter 1; [kBF] §6.4 compares the first two.
 enum class PaperChoices : uint8_t {
-  kFirst,  // decode22 only
-  kBoth,   // decode22, else decode23
+  kFirst,         // decode22 only
+  kBoth,          // decode22, else decode23
+  kIntersection,  // what all cells of two and of three have in common, where that is one encoding
+                  // ([kBF-conf] §III.E-F): never less than the others
 };
 
 // Algorithm 6 on the k cells of a key.
@@ -121,7 +136,8 @@ PaperAnswer DecodeCells(const EncodingSet& set, std::span<const PaperCell> cells
 class PaperKbf {
  public:
   static constexpr size_t kCellsMax = size_t{1} << 30;
-  static constexpr unsigned kHashesMax = kPositionStreams;
+  // [kBF] §6 goes to p = 1e-6, which takes 20. Streams have other uses in the store, none here.
+  static constexpr unsigned kHashesMax = 32;
 
   // m cells and k hash functions; nothing if a size is 0 or above its limit, if there is no set, or
   // no memory.

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -202,15 +203,84 @@ TEST_SUITE("storage") {
     CHECK_FALSE(set->Decode23(8 ^ 2, 8 ^ 16 ^ 16).has_value());
   }
 
+  TEST_CASE("decode3 finds every set of three with its XOR, and no other") {
+    // A model by force over few encodings, where several sets often share an XOR.
+    const auto set = GreedySet(40);
+    const auto encodings = set->encodings();
+    std::unordered_map<uint32_t, std::vector<std::array<uint32_t, 3>>> model;
+    for (size_t i = 0; i < encodings.size(); ++i) {
+      for (size_t j = i + 1; j < encodings.size(); ++j) {
+        for (size_t k = j + 1; k < encodings.size(); ++k) {
+          model[encodings[i] ^ encodings[j] ^ encodings[k]].push_back(
+              {encodings[i], encodings[j], encodings[k]});
+        }
+      }
+    }
+    size_t wrong = 0;
+    size_t several = 0;
+    for (auto& [v3, triples] : model) {
+      auto found = set->Decode3(v3);
+      std::ranges::sort(found);
+      std::ranges::sort(triples);
+      wrong += found != triples;
+      several += triples.size() > 1;
+      for (const uint32_t e : encodings) {
+        const bool in_one = std::ranges::any_of(
+            triples, [e](const auto& t) { return std::ranges::count(t, e) == 1; });
+        wrong += set->MayBeInTriple(e, v3) != in_one;
+      }
+    }
+    CHECK(wrong == 0);
+    CHECK(several > 0);
+    // Two equal ones leave the third, which could be beside any two.
+    CHECK(set->Decode3(encodings[7]).empty());
+    CHECK(set->Decode3(0).empty());
+    CHECK(set->Decode3(UINT32_MAX).empty());
+  }
+
+  TEST_CASE("the intersection of all cells decodes what decode22 and decode23 do, and more") {
+    const auto set = GreedySet(200);
+    const auto encodings = set->encodings();
+    std::mt19937_64 random(11);
+    const auto any = [&] { return encodings[random() % encodings.size()]; };
+    size_t wrong = 0, lost = 0, more = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      // A stored key's cells: its value e beside one to four others, equal ones included.
+      const uint32_t e = any();
+      Cells cells;
+      for (int cell = 0; cell < 4; ++cell) {
+        const unsigned others = 1 + random() % 4;
+        uint32_t value = e;
+        for (unsigned j = 0; j < others; ++j) value ^= random() % 8 == 0 ? e : any();
+        cells.push_back({others + 1, value});
+      }
+      const PaperAnswer both = DecodeCells(*set, cells);
+      const PaperAnswer all = DecodeCells(*set, cells, PaperChoices::kIntersection);
+      wrong += all.outcome == PaperOutcome::kFound && all.encoding != e;
+      lost += both.outcome == PaperOutcome::kFound && all.outcome != PaperOutcome::kFound;
+      more += both.outcome != PaperOutcome::kFound && all.outcome == PaperOutcome::kFound;
+    }
+    MESSAGE("the intersection decodes ", more, " of 20,000 more");
+    CHECK(wrong == 0);
+    CHECK(lost == 0);
+    CHECK(more > 0);
+    const auto outcome = [&](const Cells& cells) {
+      return DecodeCells(*set, cells, PaperChoices::kIntersection).outcome;
+    };
+    CHECK(outcome({{2, encodings[3] ^ encodings[4]}}) == PaperOutcome::kNotDecodable);
+    CHECK(outcome({{2, 0}, {3, encodings[5]}, {4, 9}}) == PaperOutcome::kNotDecodable);
+    CHECK(outcome({{2, encodings[3] ^ encodings[4]}, {0, 0}}) == PaperOutcome::kAbsent);
+  }
+
   TEST_CASE("impossible sizes make no filter") {
     const auto set = EncodingSet::Create({1, 2, 4});
     CHECK_FALSE(PaperKbf::Create(0, 3, set).has_value());
     CHECK_FALSE(PaperKbf::Create(100, 0, set).has_value());
-    CHECK_FALSE(PaperKbf::Create(100, 17, set).has_value());
+    CHECK_FALSE(PaperKbf::Create(100, PaperKbf::kHashesMax + 1, set).has_value());
     CHECK_FALSE(PaperKbf::Create(SIZE_MAX, 3, set).has_value());
     CHECK_FALSE(PaperKbf::Create(PaperKbf::kCellsMax + 1, 3, set).has_value());
     CHECK_FALSE(PaperKbf::Create(100, 3, nullptr).has_value());
-    CHECK(PaperKbf::Create(1, 16, set).has_value());
+    CHECK(PaperKbf::Create(1, PaperKbf::kHashesMax, set).has_value());
   }
 
   TEST_CASE("refused operations say why and change nothing") {
