@@ -14,14 +14,14 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
-PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev liburing-dev
+PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libssl-dev libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev liburing-dev
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
-PACKAGES_VERSUS := memcached python3
+PACKAGES_VERSUS := memcached python3 openssl
 PACKAGES_FIGURES := gnuplot-nox fonts-dejavu-core memcached python3
 PACKAGES_DEMO := memcached python3
 # The clients that the end-to-end tests use; tests/e2e/run asks for the rest.
-PACKAGES_TEST := memcached python3 mandoc
+PACKAGES_TEST := memcached python3 openssl mandoc
 INSTALL_PACKAGES := tools/install-packages
 
 # ---- configuration -------------------------------------------------------------------------------------------------
@@ -138,27 +138,28 @@ $(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
 LINK = $(CXX) $(HARDENING_CXXFLAGS) $(CXXFLAGS) $(HARDENING_LDFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(ALLOC_LIBS)
 
 $(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
-	$(LINK) $(EVENT_LIBS) $(URING_LIBS)
+	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
 
 $(BUILD)/kbfload: $(BUILD)/tools/kbfload.o $(BUILD)/tools/wrong_call.o $(LOAD_OBJ) $(BUILD)/protocol/client.o
-	$(LINK)
+	$(LINK) $(TLS_LIBS)
 
 $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/tools/wrong_call.o $(BUILD)/libkbf.a
 	$(LINK)
 
 $(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(BUILD)/libkbf.a
-	$(LINK) $(EVENT_LIBS) $(URING_LIBS)
+	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
 
 # Its operator new and, by --wrap, its C functions fail on demand, also those that the store and the server call.
 $(BUILD)/tests/alloc_failure: $(call objects,$(ALLOC_TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
-	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc mmap)
+	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS) $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc mmap)
 
 $(BUILD)/docs/example: $(BUILD)/docs/example.o $(BUILD)/libkbf.a
 	$(LINK)
 
 $(BUILD)/bench/kbfload_bench: $(LOAD_OBJ) $(BUILD)/protocol/client.o
+$(BUILD)/bench/kbfload_bench: LDLIBS = $(TLS_LIBS)
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
-	$(LINK)
+	$(LINK) $(LDLIBS)
 
 -include $(ALL_OBJ:.o=.d) $(SHARED_OBJ:.o=.d)
 
@@ -225,7 +226,7 @@ figures: $(PROGRAMS) $(FIGURE_BIN)
 	@$(INSTALL_PACKAGES) 'to draw figures' $(PACKAGES_FIGURES)
 	@bench/evaluate $(BUILD) $(if $(QUICK),--quick) $(if $(DRAW),--draw) $(FIGURES)
 
-# kbfcached beside Debian's memcached; VERSUS=speed, memory or misses runs one part.
+# kbfcached beside Debian's memcached; VERSUS=speed, memory, misses or tls runs one part.
 versus: all
 	@$(INSTALL_PACKAGES) 'to compare' $(PACKAGES_VERSUS)
 	@bench/versus $(BUILD) $(VERSUS)
@@ -262,7 +263,7 @@ $(BUILD)/libeverything.a: $(STORAGE_OBJ) $(PROTOCOL_OBJ) $(SERVER_OBJ) $(LOAD_OB
 	$(AR) rc $@ $^ && $(RANLIB) $@
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/libeverything.a
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(EVENT_LIBS) $(URING_LIBS)
+	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
 -include $(patsubst %.cc,$(BUILD)/%.d,$(FUZZ_SRC))
 
 # Lines of protocol/ and src/ that the unit tests and the end-to-end tests run; fails below COVERAGE_MIN percent.

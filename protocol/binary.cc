@@ -19,7 +19,8 @@ enum BinaryStatus : uint16_t {
   kInvalidArguments = 0x04,
   kItemNotStored = 0x05,
   kNonNumeric = 0x06,
-  kAuthError = 0x20,
+  kAuthError = kBinaryAuthError,
+  kAuthContinue = kBinaryAuthContinue,
   kUnknownCommand = 0x81,
   kOutOfMemory = 0x82,
 };
@@ -59,7 +60,7 @@ enum class KeyRule : uint8_t { kNone, kNeeded, kOptional };
 // What a well-formed request of an opcode looks like.
 struct Shape {
   bool known = false;
-  Op op = Op::kAnswer;  // with `known`: the command is not supported
+  Op op = Op::kAnswer;
   KeyRule key = KeyRule::kNone;
   uint8_t extras_bytes = 0;
   bool takes_value = false;
@@ -98,13 +99,15 @@ constexpr std::array<Shape, 256> MakeShapes() {
   loud(0x0b, {.op = Op::kVersion});
   loud(0x10, {.op = Op::kStats, .key = KeyRule::kOptional});
   // SASL: list, auth, step.
-  loud(0x20, {});
-  loud(0x21, {.key = kNeeded, .takes_value = true});
-  loud(0x22, {.key = kNeeded, .takes_value = true});
+  loud(0x20, {.op = Op::kSaslList});
+  loud(0x21, {.op = Op::kAuthenticate, .key = kNeeded, .takes_value = true});
+  loud(0x22, {.op = Op::kSaslStep, .key = kNeeded, .takes_value = true});
   return shapes;
 }
 
 constexpr std::array<Shape, 256> kShapes = MakeShapes();
+
+bool IsSasl(Op op) { return op == Op::kSaslList || op == Op::kAuthenticate || op == Op::kSaslStep; }
 
 bool IsDecrement(uint8_t opcode) { return opcode == 0x06 || opcode == 0x16; }
 
@@ -129,13 +132,13 @@ struct Refusal {
 };
 
 // In memcached's order, which decides the error of a request with several faults.
-Refusal Check(const Lengths& lengths, const Shape& shape) {
+Refusal Check(const Lengths& lengths, const Shape& shape, const Limits& limits) {
   if (lengths.key + lengths.extras > lengths.body) return {kUnknownCommand, true};
   if (lengths.key > kKeyBytesMax) return {kInvalidArguments, true};
   const bool endless = lengths.body > kBodyBytesMax;
   if (!shape.known) return {kUnknownCommand, endless};
   if (!Fits(lengths, shape)) return {kInvalidArguments, true};
-  if (shape.op == Op::kAnswer) return {kUnknownCommand, endless};
+  if (IsSasl(shape.op) && !limits.sasl) return {kUnknownCommand, endless};
   if (endless) return {kValueTooLarge, true};
   return {};
 }
@@ -202,7 +205,7 @@ ParseResult ParseBinary(std::span<char> bytes, const Limits& limits, Request* ou
                         .body = Load<uint32_t>(header + 8)};
   const Shape& shape = kShapes[out->opcode];
   const uint64_t end = uint64_t{kBinaryHeaderBytes} + lengths.body;
-  const Refusal refusal = Check(lengths, shape);
+  const Refusal refusal = Check(lengths, shape, limits);
   if (refusal.status != kSuccess) {
     out->binary_status = refusal.status;
     out->close = refusal.close;
@@ -218,6 +221,15 @@ ParseResult ParseBinary(std::span<char> bytes, const Limits& limits, Request* ou
   out->cas = Load<uint64_t>(header + 16);
   ReadBody(header + kBinaryHeaderBytes, lengths, out);
   return {.status = ParseStatus::kOk, .consumed = end};
+}
+
+void RefuseBinary(std::span<const char> bytes, uint16_t status, Request* out) {
+  assert(bytes.size() >= kBinaryHeaderBytes);
+  *out = Request{};
+  out->wire = Wire::kBinary;
+  out->opcode = Load<uint8_t>(bytes.data() + 1);
+  out->opaque = Load<uint32_t>(bytes.data() + 12);
+  out->binary_status = status;
 }
 
 namespace {
@@ -293,6 +305,8 @@ std::string_view TextOf(const Request& request, BinaryStatus status) {
       return "Non-numeric server-side value for incr or decr";
     case kAuthError:
       return "Auth failure.";
+    case kAuthContinue:
+      return "";
     case kUnknownCommand:
       return "Unknown command";
     case kOutOfMemory:
@@ -378,6 +392,13 @@ Head FormatBinary(const Request& request, const Response& response, char* out) {
       return reply.Finish(kSuccess, 0, response.value.size());
     case Op::kVersion:
       reply.Text(response.text);
+      return reply.Finish(kSuccess, 0);
+    case Op::kSaslList:
+      reply.Text("PLAIN");
+      return reply.Finish(kSuccess, 0);
+    case Op::kAuthenticate:
+    case Op::kSaslStep:
+      reply.Text("Authenticated");
       return reply.Finish(kSuccess, 0);
     default:
       return reply.Finish(kSuccess, 0);

@@ -28,6 +28,10 @@ inline constexpr uint8_t kBinaryRequestMagic = 0x80;
 inline constexpr uint8_t kBinaryResponseMagic = 0x81;
 inline constexpr size_t kBinaryHeaderBytes = 24;
 
+// For Request::binary_status.
+inline constexpr uint16_t kBinaryAuthError = 0x20;
+inline constexpr uint16_t kBinaryAuthContinue = 0x21;  // SASL wants another message
+
 // What the fields of a Request mean here:
 //   kGet       one key, in `key`: it may hold spaces, so `keys` stays empty. GAT and its variants
 //              have an exptime.
@@ -40,6 +44,10 @@ inline constexpr size_t kBinaryHeaderBytes = 24;
 //
 // REQUIRES: bytes is not empty.
 ParseResult ParseBinary(std::span<char> bytes, const Limits& limits, Request* out);
+
+// The request, whatever it is, becomes one that is answered with an error. REQUIRES: bytes has a
+// whole header.
+void RefuseBinary(std::span<const char> bytes, uint16_t status, Request* out);
 
 // Writes the whole reply without its value to `out`, which has room for kHeadBytesMax. Zero bytes:
 // no reply (quiet requests). The reply to a read or a touch shows flags and cas, to a write or to

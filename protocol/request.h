@@ -44,7 +44,11 @@ enum class Op : uint8_t {
   kNoop,  // mn, NOOP
   kQuit,
   kShutdown,
-  kAnswer,  // the parser knows the reply: an error, or a command without effect
+  kRefreshCerts,
+  kAuthenticate,  // the fake set, or SASL_AUTH: `key` is the mechanism, `value` what proves it
+  kSaslStep,      // `value` goes on where the last kAuthenticate ended
+  kSaslList,      // which mechanisms there are
+  kAnswer,        // the parser knows the reply: an error, or a command without effect
 };
 
 struct Request {
@@ -169,6 +173,7 @@ struct Limits {
   // As in memcached. Lines of get, gets, gat and gats may be longer, and are parsed in pieces of
   // this size.
   size_t line_bytes_max = 2048;
+  bool sasl = false;  // on the binary wire; else its commands are unknown
 };
 
 // What is known of a get line whose end was not parsed yet.

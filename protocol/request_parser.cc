@@ -1,5 +1,6 @@
 #include "protocol/request_parser.h"
 
+#include "protocol/authentication.h"
 #include "protocol/binary.h"
 #include "protocol/text.h"
 
@@ -9,6 +10,10 @@ ParseResult RequestParser::Parse(std::span<char> bytes, const Limits& limits, Re
   if (choice_ == WireChoice::kAuto) {
     const bool binary = static_cast<uint8_t>(bytes[0]) == kBinaryRequestMagic;
     choice_ = binary ? WireChoice::kBinary : WireChoice::kText;
+  }
+  if (locked_) {
+    return is_binary() ? ParseLockedBinary(bytes, limits, out)
+                       : ParseLockedText(bytes, limits, out);
   }
   if (is_binary()) return ParseBinary(bytes, limits, out);
   if (keys_.open) return ParseMoreKeys(bytes, limits, keys_, out);

@@ -18,7 +18,9 @@ enum class WireChoice : uint8_t { kAuto, kText, kBinary };
 
 class RequestParser {
  public:
-  explicit RequestParser(WireChoice choice) : choice_(choice) {}
+  // `locked`: nothing but authentication is a request, until SetLocked(false).
+  explicit RequestParser(WireChoice choice, bool locked = false)
+      : choice_(choice), locked_(locked) {}
 
   // REQUIRES: bytes is not empty.
   ParseResult Parse(std::span<char> bytes, const Limits& limits, Request* out);
@@ -31,12 +33,15 @@ class RequestParser {
   // Returns how many of the bytes that it was parsed from are used up.
   size_t AcceptPart(const Request& request, std::span<const char> bytes);
 
+  void SetLocked(bool locked) { locked_ = locked; }
+
   // Known after the first Parse.
   bool is_binary() const { return choice_ == WireChoice::kBinary; }
 
  private:
   WireChoice choice_;  // kAuto until the first byte is there
-  KeyList keys_;       // of the current get line
+  bool locked_;
+  KeyList keys_;  // of the current get line
 };
 
 }  // namespace protocol

@@ -266,6 +266,11 @@ ParseResult ParseAdminCommand(std::string_view line, std::string_view rest, size
   if (name == "flush_all") return ParseFlushAll(tokens, line_bytes, out);
   if (name == "verbosity") return ParseVerbosity(tokens, line_bytes, out);
   if (name == "shutdown") return ParseShutdown(tokens, line_bytes, out);
+  if (name == "refresh_certs") {
+    out->op = Op::kRefreshCerts;
+    out->quiet = tokens.last() == kNoReply;
+    return Done(line_bytes);
+  }
   if (const auto reply = AnswerTuning(tokens, &out->quiet)) {
     return Answer(*reply, line_bytes, out);
   }
@@ -286,9 +291,11 @@ std::string_view SuccessOf(Op op) {
     case Op::kAppend:
     case Op::kPrepend:
     case Op::kCas:
+    case Op::kAuthenticate:
       return "STORED\r\n";
     case Op::kFlushAll:
     case Op::kVerbosity:
+    case Op::kRefreshCerts:
       return kOkLine;
     default:
       return {};

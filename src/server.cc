@@ -61,9 +61,16 @@ void OnStop(evutil_socket_t signal, short, void* base) noexcept {
   event_base_loopbreak(static_cast<event_base*>(base));
 }
 
-// SIGHUP must not end the server. There is no file to read again and no log file to reopen.
-void OnHangUp(evutil_socket_t, short, void*) noexcept {
-  Log(kLogAlways, "SIGHUP: the log goes to standard error, nothing to reopen");
+// Reads passwords and certificates again. There is no log file to reopen.
+void OnHangUp(evutil_socket_t, short, void* shared) noexcept try {
+  const auto& state = *static_cast<const State*>(shared);
+  if (state.authenticator != nullptr) state.authenticator->Reload();
+  if (state.tls != nullptr) state.tls->ReloadAndLog(state.clock.Now());
+  if (state.authenticator == nullptr && state.tls == nullptr) {
+    Log(kLogAlways, "SIGHUP: the log goes to standard error, nothing to reopen");
+  }
+} catch (const std::bad_alloc&) {
+  Log(kLogAlways, "SIGHUP: no memory to read the files again; all stays as it was");
 }
 
 // Removes the pid file at the end, also of a start that fails after the file was written.
@@ -130,7 +137,7 @@ void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sock
     signals.emplace_back(evsignal_new(base.get(), number, OnStop, base.get()));
     event_add(signals.back().get(), nullptr);
   }
-  signals.emplace_back(evsignal_new(base.get(), SIGHUP, OnHangUp, nullptr));
+  signals.emplace_back(evsignal_new(base.get(), SIGHUP, OnHangUp, &state));
   event_add(signals.back().get(), nullptr);
   SetStopSignals(SIG_UNBLOCK);
 
@@ -163,12 +170,19 @@ int RunServer(const Options& options) {
   signal(SIGPIPE, SIG_IGN);
   OpenStandardStreams();
   ListenSockets sockets(options);
+  // While there are privileges: keys and passwords may be for root alone.
+  auto tls = options.tls.enabled ? std::make_unique<TlsContext>(options.tls) : nullptr;
+  auto authenticator =
+      options.auth_file.empty() ? nullptr : std::make_unique<Authenticator>(options.auth_file);
   const PidFile pid_file(options.pid_file);
   Prepare(options);
   const LogThread log;
   kbf::ReturnFreedPages();
   State state(options, MakeStore(options));
   state.listen_fds = sockets.fds();
+  state.tls_listen_fds = sockets.tls_fds();
+  state.tls = std::move(tls);
+  state.authenticator = std::move(authenticator);
   const Workers workers = MakeWorkers(state);
   ServeUntilStopped(state, workers, sockets);
   return 0;

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "src/config/options.h"
+#include "src/dispatch/authenticator.h"
 #include "src/io/connection_memory.h"
 #include "src/io/output.h"
 #include "src/io/shedder.h"
+#include "src/io/tls_context.h"
 #include "src/process/clock.h"
 #include "src/stats/counters.h"
 #include "src/stats/prefix_stats.h"
@@ -33,14 +35,17 @@ struct State {
 
   // For statistics.
   ServerView View() const {
-    return {options,        clock,      *store, connection_memory, connections, prefix_stats,
-            stats_baseline, listen_fds, workers};
+    return {options,      clock,          *store,     connection_memory, connections,
+            prefix_stats, stats_baseline, listen_fds, workers,           tls.get()};
   }
 
   const Options options;
   const Clock clock;
   const std::unique_ptr<kbf::Store> store;
-  std::vector<int> listen_fds;  // for `stats conns`
+  std::vector<int> listen_fds;                   // for `stats conns`
+  std::vector<int> tls_listen_fds;               // those of them that speak TLS
+  std::unique_ptr<TlsContext> tls;               // null: no TLS
+  std::unique_ptr<Authenticator> authenticator;  // null: everybody may do everything
 
   OutputLimits output_limits;  // of workers that are made later
   ConnectionMemory connection_memory;

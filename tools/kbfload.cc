@@ -81,7 +81,7 @@ void AddOutput(CLI::App* app, Settings* settings) {
 }
 
 void AddServer(CLI::App* app, Settings* settings, int servers) {
-  app->add_option("server", settings->servers, "host:port, [v6]:port or unix:/path")
+  app->add_option("server", settings->servers, "host:port, [v6]:port, tls:host:port or unix:/path")
       ->expected(servers == 2 ? 2 : 0, servers)
       ->required(servers == 2);
   app->add_option("--timeout", settings->load.timeout_s,

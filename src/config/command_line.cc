@@ -37,13 +37,13 @@ constexpr const char* kLicense =
     "kbfcached is free software under the MIT License: you may use, copy, modify and distribute\n"
     "it, as long as the copyright notice and the licence stay with it. It comes without warranty\n"
     "of any kind. The full text is in the file LICENSE of the source.\n\n"
-    "It is linked with libevent and xxHash (BSD licences), jemalloc (BSD licence) and liburing\n"
-    "(MIT licence).\n";
+    "It is linked with libevent and xxHash (BSD licences), jemalloc (BSD licence), liburing\n"
+    "(MIT licence) and OpenSSL (Apache licence 2.0).\n";
 
 constexpr const char* kFooter =
     "\nWhat memcached sets for its slabs and LRU lists (-f, -n, -N, most of -o) is accepted "
     "without\n"
-    "effect. UDP, authentication, encryption and restart files are refused. See kbfcached(1).\n";
+    "effect. UDP and restart files are refused. See kbfcached(1).\n";
 
 // ---- help ----
 
@@ -99,6 +99,7 @@ class Parser {
     app_.set_help_flag();
     app_.allow_extras();
     AddNetwork();
+    AddSecurity();
     AddProcess();
     AddMemory();
     AddLimits();
@@ -130,6 +131,7 @@ class Parser {
   using Setter = std::function<void(const std::string&)>;
 
   void AddNetwork();
+  void AddSecurity();
   void AddProcess();
   void AddMemory();
   void AddLimits();
@@ -141,6 +143,8 @@ class Parser {
   void Apply(std::vector<std::string> words);
   std::string_view FlagsBeforeValue(std::string_view word) const;
   void RefuseFlagValues(const std::vector<std::string>& words) const;
+  void CheckSecurity();
+  void WarnOfIdleTls();
   void CheckTogether() const;
   void ResolveAddresses();
 
@@ -271,6 +275,23 @@ void Parser::AddNetwork() {
                           : name == "ascii" ? WireChoice::kText
                                             : WireChoice::kBinary;
         });
+}
+
+void Parser::AddSecurity() {
+  Group("Encryption and authentication");
+  Flag("-Z,--enable-ssl",
+       "TLS on all TCP addresses but those after notls:; needs\n"
+       "-o ssl_chain_cert",
+       &options_.tls.enabled);
+  Text("-Y,--auth-file", "<file>",
+       "clients must give a user and a password of this file,\n"
+       "which has lines of user:password; ascii protocol\n"
+       "only, unless -S is given",
+       &options_.auth_file);
+  Flag("-S,--enable-sasl",
+       "the same for the binary protocol, by SASL PLAIN;\n"
+       "needs -Y",
+       &options_.sasl);
 }
 
 void Parser::AddProcess() {
@@ -414,7 +435,16 @@ void Parser::AddExtended() {
        "  connection is closed (default: 0, never)\n"
        "- read_buf_mem_limit: megabytes for the buffers of\n"
        "  all connections, at least twice -I (default: 0, a\n"
-       "  sixteenth of -m and at least 16)",
+       "  sixteenth of -m and at least 16; 16 more with -Z)\n"
+       "- ssl_chain_cert: certificates of the server, PEM\n"
+       "- ssl_key: its private key, if it is not there too\n"
+       "- ssl_keyformat: of the key, PEM or DER\n"
+       "- ssl_verify_mode: certificates of clients: 0 none,\n"
+       "  1 if they have one, 2 needed, 3 needed once\n"
+       "- ssl_ca_cert: who may issue those, PEM\n"
+       "- ssl_ciphers: ciphers of TLS 1.2\n"
+       "- ssl_session_cache: let clients resume sessions\n"
+       "- ssl_min_version: 2 TLS 1.2, 3 TLS 1.3 (default: 2)",
        [this](bool, const std::vector<std::string>& lists) {
          for (const std::string& list : lists) ApplyOptionList(list, &options_, &remarks_);
        });
@@ -447,9 +477,6 @@ void Parser::AddUnadvertised() {
     if (ParseWhole("-U", text, 0, 65535) == 0) return;
     remarks_.warnings.push_back("-U " + text + ": UDP is not supported; going on without it");
   });
-  Refuse("-Y,--auth-file", true, "authentication is not supported yet: leave -Y out");
-  Refuse("-S,--enable-sasl", false, "SASL is not supported yet: leave -S out");
-  Refuse("-Z,--enable-ssl", false, "TLS is not supported yet: leave -Z out");
   Refuse("-e,--memory-file", true, "restart files are not supported yet: leave -e out");
 }
 
@@ -528,6 +555,43 @@ void CheckBuffers(const Options& options) {
                                        std::to_string(needed_mb * 16) + " or more, " + advice));
 }
 
+// Who may talk to the server, and how.
+void Parser::CheckSecurity() {
+  if (options_.tls.enabled && options_.port == 0) {
+    throw StartupError("-Z encrypts TCP connections, and -p 0 turns TCP off: give -p a port");
+  }
+  if (options_.tls.enabled && !options_.wants_tcp()) {
+    remarks_.warnings.push_back("-Z encrypts nothing: a unix socket alone has no TLS");
+  }
+  CheckTlsOptions(options_.tls);
+  if (options_.sasl && options_.auth_file.empty()) {
+    throw StartupError("-S needs users and passwords: give -Y FILE as well");
+  }
+  if (options_.sasl && options_.wire == WireChoice::kText) {
+    throw StartupError("-S is for the binary protocol, and -B ascii turns it off: leave one out");
+  }
+  if (options_.auth_file.empty() || options_.sasl) return;
+  if (options_.wire == WireChoice::kBinary) {
+    throw StartupError("-Y is for the ascii protocol: give -S as well for -B binary");
+  }
+  // The binary protocol would be a way in without a password.
+  options_.wire = WireChoice::kText;
+}
+
+// Idle connections are closed when all of them together take too much: better to say so now.
+void Parser::WarnOfIdleTls() {
+  if (!options_.tls.enabled) return;
+  const uint64_t idle_mb = ((options_.connections_max * kTlsIdleBytes - 1) >> 20) + 1;
+  const uint64_t limit_mb = options_.read_buffer_bytes_max >> 20;
+  if (idle_mb <= limit_mb / 2) return;
+  const std::string connections = std::to_string(options_.connections_max);
+  remarks_.warnings.push_back(
+      "-c " + connections + " with -Z: " + connections + " idle TLS connections take " +
+      std::to_string(idle_mb) + " MB, more than half of what connections may have (" +
+      std::to_string(limit_mb) + "), and some may be closed; -o read_buf_mem_limit=" +
+      std::to_string(2 * idle_mb) + " keeps them");
+}
+
 // Limits that no option can check alone.
 void Parser::CheckTogether() const {
   const kbf::StoreConfig& store = options_.store;
@@ -552,7 +616,8 @@ void Parser::ResolveAddresses() {
     options_.listen.push_back(ParseAddress(text, port));
     options_.listen_text += (options_.listen_text.empty() ? "" : ",") + text;
     const std::string& host = options_.listen.back().host;
-    if (options_.port != 0 && (host == "0.0.0.0" || host == "::" || host == "*")) {
+    if (options_.port != 0 && options_.auth_file.empty() &&
+        (host == "0.0.0.0" || host == "::" || host == "*")) {
       remarks_.warnings.push_back("-l " + text +
                                   ": every host that reaches this one can read and change the "
                                   "cache; keep a firewall in front");
@@ -563,9 +628,14 @@ void Parser::ResolveAddresses() {
 ParsedOptions Parser::Finish() {
   ResolveAddresses();
   CheckTogether();
+  CheckSecurity();
   if (options_.read_buffer_bytes_max == 0) {
     options_.read_buffer_bytes_max = DefaultBufferBytes(options_.store.memory_bytes);
+    if (options_.tls.enabled) {
+      options_.read_buffer_bytes_max += DefaultTlsBytes(options_.connections_max);
+    }
   }
+  WarnOfIdleTls();
   if (options_.threads > kThreadsUsual) {
     remarks_.warnings.push_back("-t " + std::to_string(options_.threads) +
                                 " is high; as many threads as cores are enough");

@@ -9,8 +9,8 @@ namespace server {
 
 ListenAddress ParseAddress(std::string_view text, uint16_t default_port) {
   const std::string shown = Quoted(text);
-  // There is no TLS, so this prefix changes nothing.
-  if (text.starts_with("notls:")) text.remove_prefix(6);
+  const bool no_tls = text.starts_with("notls:");
+  if (no_tls) text.remove_prefix(6);
   std::string_view host = text;
   std::string_view port;
   bool has_port = false;
@@ -30,7 +30,7 @@ ListenAddress ParseAddress(std::string_view text, uint16_t default_port) {
   }
   if (host.empty()) throw StartupError("-l needs a host before the port in " + shown);
   const int64_t number = has_port ? ParseWhole("the port of -l", port, 0, 65535) : default_port;
-  return {std::string(host), static_cast<uint16_t>(number)};
+  return {std::string(host), static_cast<uint16_t>(number), no_tls};
 }
 
 // Spaces around the parts are allowed, as in "a, b".

@@ -9,8 +9,9 @@
 namespace server {
 
 struct ListenAddress {
-  std::string host;   // a name or an address, IPv6 without its brackets
-  uint16_t port = 0;  // 0: the kernel chooses
+  std::string host;     // a name or an address, IPv6 without its brackets
+  uint16_t port = 0;    // 0: the kernel chooses
+  bool no_tls = false;  // "notls:": unencrypted, whatever -Z says
   bool operator==(const ListenAddress&) const = default;
 };
 

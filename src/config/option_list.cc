@@ -73,8 +73,7 @@ void RefuseUnsupported(std::string_view name) {
     std::string_view prefix;
     const char* what;
   };
-  constexpr Family kFamilies[] = {
-      {"ext_", "external storage"}, {"proxy_", "the proxy"}, {"ssl_", "TLS"}};
+  constexpr Family kFamilies[] = {{"ext_", "external storage"}, {"proxy_", "the proxy"}};
   for (const Family& family : kFamilies) {
     if (!name.starts_with(family.prefix)) continue;
     throw StartupError("-o " + std::string(name) + ": " + family.what +
@@ -174,6 +173,11 @@ void Set(const Suboption& option, const Element& element, OptionRemarks* remarks
 void ApplyOne(std::string_view text, Options* options, OptionRemarks* remarks) {
   const Element element = ElementOf(text);
   RefuseUnsupported(element.name);
+  bool inert = false;
+  if (ApplyTlsOption(element.name, element.value.value_or(""), &options->tls, &inert)) {
+    if (inert) remarks->inert.push_back(element.shown);
+    return;
+  }
   if (ApplySpecial(element.name, element.value.value_or(""), options, remarks)) return;
   for (const Suboption& known : SuboptionsOf(options)) {
     if (known.name != element.base || (element.negated && !IsSwitch(known))) continue;

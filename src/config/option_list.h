@@ -2,8 +2,8 @@
 //
 // Promises:  options with an effect here change `options`; those about memcached's slabs and LRU
 //            lists are checked, kept in options->inert and named in remarks->inert; options of
-//            external storage, proxy and TLS are refused by name, and so are unknown ones. Every
-//            on-off option has a "no_" form.
+//            external storage and proxy are refused by name, and so are unknown ones. Every on-off
+//            option has a "no_" form.
 #pragma once
 
 #include <string>

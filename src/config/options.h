@@ -11,6 +11,7 @@
 
 #include "protocol/request_parser.h"
 #include "src/config/listen_address.h"
+#include "src/config/tls_options.h"
 #include "storage/store.h"
 
 namespace server {
@@ -70,6 +71,11 @@ struct Options {
   // A unix socket alone turns TCP off, as in memcached; -l brings it back.
   bool wants_tcp() const { return port != 0 && (unix_path.empty() || listen_given); }
 
+  // Encryption and authentication
+  TlsOptions tls;         // -Z, -o ssl_...
+  std::string auth_file;  // -Y; empty: everybody may do everything
+  bool sasl = false;      // -S: also on the binary wire
+
   // Process
   std::string user;
   bool daemonize = false;
@@ -111,6 +117,13 @@ struct Options {
 constexpr uint64_t DefaultBufferBytes(uint64_t memory_bytes) {
   constexpr uint64_t kLeast = uint64_t{16} << 20;
   return memory_bytes / 16 > kLeast ? memory_bytes / 16 : kLeast;
+}
+
+// What is added to that for TLS, so that as many connections as -c allows by default can be idle;
+// no more, because it comes on top of -m.
+constexpr uint64_t DefaultTlsBytes(unsigned connections_max) {
+  constexpr uint64_t kMost = uint64_t{16} << 20;
+  return connections_max * kTlsIdleBytes < kMost ? connections_max * kTlsIdleBytes : kMost;
 }
 
 }  // namespace server

@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <cassert>
 #include <new>
+#include <optional>
+#include <string>
+#include <utility>
 
+#include "protocol/authentication.h"
 #include "protocol/binary.h"
 #include "protocol/meta.h"
 #include "protocol/peek.h"
@@ -27,6 +31,8 @@ using protocol::Wire;
 
 static_assert(Batch::kMax == Output::kBatch);
 static_assert(protocol::kHeadBytesMax + 64 <= Output::kReplyBytesMax);
+
+constexpr size_t kErrorBytesMax = Output::kReplyBytesMax - 2;
 
 }  // namespace
 
@@ -256,8 +262,14 @@ Dispatcher::Next Dispatcher::Execute(const Request& request, unsigned* budget) {
       break;
     case Op::kNoop:
     case Op::kAnswer:
+    case Op::kSaslList:
       Reply(request, {});
       break;
+    case Op::kAuthenticate:
+    case Op::kSaslStep:
+      return Authenticate(request);
+    case Op::kRefreshCerts:
+      return RefreshCertificates(request);
     case Op::kQuit:
       return Quit(request);
     case Op::kShutdown:
@@ -346,6 +358,59 @@ Dispatcher::Next Dispatcher::Shutdown(const Request& request) {
   }
   kill(getpid(), request.graceful ? SIGUSR1 : SIGINT);
   return Next::kClose;
+}
+
+// ---- security -----------------------------------------------------------------------------------
+
+namespace {
+
+// What proves who the client is, or nothing: the request has no such thing.
+std::optional<protocol::Credentials> CredentialsOf(const Request& request, bool sasl_began) {
+  if (request.too_large) return std::nullopt;
+  if (request.wire == Wire::kText) return protocol::SplitTextCredentials(request.value);
+  const bool plain = request.key == "PLAIN" && (request.op == Op::kAuthenticate || sasl_began);
+  return plain ? protocol::SplitPlainCredentials(request.value) : std::nullopt;
+}
+
+}  // namespace
+
+Dispatcher::Next Dispatcher::Authenticate(const Request& request) {
+  const bool began = std::exchange(session_->sasl_began_, false);
+  if (request.wire == Wire::kBinary && request.op == Op::kAuthenticate && !request.too_large &&
+      request.key == "PLAIN" && request.value.empty()) {
+    session_->sasl_began_ = true;
+    Request go_on = request;
+    go_on.op = Op::kAnswer;
+    go_on.binary_status = protocol::kBinaryAuthContinue;
+    Reply(go_on, {});
+    return Next::kLock;
+  }
+  const auto credentials = CredentialsOf(request, began);
+  const bool accepted =
+      credentials && state_.authenticator->Accepts(credentials->user, credentials->password);
+  counters_.auth_cmds.Add();
+  if (!accepted) counters_.auth_errors.Add();
+  Response response;
+  response.status = accepted ? Status::kOk : Status::kNotAllowed;
+  response.text = "CLIENT_ERROR authentication failure\r\n";
+  Reply(request, response);
+  return accepted ? Next::kUnlock : Next::kLock;
+}
+
+// In the worker's thread, as memcached does it: some milliseconds where the files have changed.
+Dispatcher::Next Dispatcher::RefreshCertificates(const Request& request) {
+  std::string error = "Error TLS not enabled";
+  if (state_.tls != nullptr) {
+    const auto fault = state_.tls->Reload(now_);
+    if (!fault) {
+      Reply(request, {});
+      return Next::kTaken;
+    }
+    error = *fault;
+    Log(kLogAlways, "%s; the certificates stay as they were", error.c_str());
+  }
+  output_.Append(error.substr(0, kErrorBytesMax) + "\r\n");
+  return Next::kTaken;
 }
 
 // ---- statistics ---------------------------------------------------------------------------------

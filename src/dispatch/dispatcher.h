@@ -38,6 +38,7 @@ class Dispatcher {
     // Of replies that are written in pieces.
     std::optional<PrefixStats::Cursor> prefix_dump_;
     std::unique_ptr<KeyListing> key_listing_;
+    bool sasl_began_ = false;  // the next message of SASL has the proof
   };
 
   enum class Next : uint8_t {
@@ -45,6 +46,8 @@ class Dispatcher {
     kOutputFull,  // send the output, then submit what is left: of a get in text the keys that
                   // request->keys has now, of any other request all of it
     kClose,       // taken; hang up when the replies are sent
+    kLock,        // taken; from now on nothing but authentication is a request
+    kUnlock,      // taken; from now on everything is
   };
 
   Dispatcher(State& state, WorkerCounters& counters, Output& output)
@@ -87,6 +90,8 @@ class Dispatcher {
   void Version(const protocol::Request& request);
   Next Shutdown(const protocol::Request& request);
   Next Quit(const protocol::Request& request);
+  Next Authenticate(const protocol::Request& request);
+  Next RefreshCertificates(const protocol::Request& request);
   Next Stats(const protocol::Request& request);
   Next DumpPrefixes(const protocol::Request& request);
   Next ListKeys(const protocol::Request& request, unsigned* budget);

@@ -1,12 +1,12 @@
 // Transport moves the bytes of one connection: the seam between the connection and its socket.
-// PlainTransport stands behind it for TCP and unix sockets; encryption can stand there as well.
+// PlainTransport stands behind it for TCP and unix sockets, TlsTransport for encrypted TCP.
 //
 // Promises:  no call blocks. What cannot be done now says which event of the socket to wait for,
 //            which need not be the obvious one: an encrypted write may have to read first.
 // Requires:  one thread; `Handshake (Read | Write)* Shutdown Read*`, each call repeated after the
 //            wanted event until it does not want one any more. Write is repeated with the same
 //            bytes in front. The owner watches fd(), which the transport opens and closes.
-// Costs:     one virtual call per system call; nothing is allocated here.
+// Costs:     one virtual call per system call; what is allocated is counted in held_bytes().
 #pragma once
 
 #include <sys/uio.h>
@@ -51,14 +51,22 @@ class Transport {
   [[nodiscard]] virtual bool Defer(std::span<const iovec> /*pieces*/) { return false; }
   // There are received bytes that no event of the socket announces.
   virtual bool HasPending() const = 0;
+  // There are received bytes that nothing can be read from before more arrive.
+  virtual bool HoldsPart() const { return false; }
   // Tells the peer that no more is sent, so that it can tell a complete reply from a broken one.
   // Never kEnd; afterwards only Read is allowed.
   virtual IoStatus Shutdown() = 0;
 
   int fd() const { return fd_; }
+  // Memory of this connection's own, which the transport counts in ConnectionMemory by itself.
+  uint32_t held_bytes() const { return held_bytes_; }
+
+ protected:
+  void set_held_bytes(uint32_t bytes) { held_bytes_ = bytes; }
 
  private:
   const int fd_;
+  uint32_t held_bytes_ = 0;
 };
 
 }  // namespace server

@@ -39,7 +39,7 @@ Connection::Connection(WorkerContext& worker, ConnectionOwner& owner, Transport&
       last_command_(worker.now),
       last_progress_(worker.now),
       last_progress_ms_(worker.now_ms),
-      parser_(worker.state.options.wire) {}
+      parser_(worker.state.options.wire, worker.state.authenticator != nullptr) {}
 
 Connection::~Connection() {
   StopWaiting();
@@ -76,8 +76,9 @@ void Connection::ServeReady() {
   const bool readable = (std::exchange(ready_, 0) & EV_READ) != 0;
   // Finish has served it meanwhile, and it waits for another turn.
   if (state() == State::kYielded) return;
-  last_progress_ = worker_.now;
+  // A handshake has its time as a whole, and not anew with each of its pieces.
   if (state() == State::kHandshaking) return ContinueHandshake();
+  last_progress_ = worker_.now;
   if (state() == State::kLingering) return ContinueLinger();
   // Reading goes on after whatever event it asked for.
   Serve(readable || state() == State::kReading);
@@ -110,9 +111,12 @@ void Connection::Start() { ContinueHandshake(); }
 
 void Connection::ContinueHandshake() {
   const IoStatus status = transport_.Handshake();
+  if (worker_.state.connection_memory.IsShort()) owner_.BeginShedding();
   // No event would announce what the transport has received already.
-  if (status == IoStatus::kOk)
+  if (status == IoStatus::kOk) {
+    last_progress_ = worker_.now;
     return End(transport_.HasPending() ? Turn::kYield : Turn::kWaitInput);
+  }
   if (status == IoStatus::kBroken || !WaitFor(status)) owner_.Remove(this);
 }
 
@@ -128,19 +132,24 @@ void Connection::Finish() {
   Serve(true);
 }
 
+bool Connection::IsUnfinished() const {
+  return kept_.size != 0 || skip_ != 0 || parked_ != nullptr || state() == State::kHandshaking ||
+         transport_.HoldsPart();
+}
+
 bool Connection::TimedOut(uint32_t now) const {
   const uint32_t silent = now - last_progress_;
   if (state() == State::kLingering) return silent >= kLingerSeconds;
-  const bool unfinished =
-      kept_.size != 0 || skip_ != 0 || parked_ != nullptr || state() == State::kHandshaking;
-  if (unfinished && silent >= kStallSeconds) return true;
+  if (silent >= kStallSeconds && IsUnfinished()) return true;
   const uint32_t limit = worker_.state.options.idle_timeout_s;
   return limit != 0 && silent > limit;
 }
 
 // ---- memory -------------------------------------------------------------------------------------
 
-uint64_t Connection::HeldBytes() const {
+uint64_t Connection::HeldBytes() const { return UnfinishedBytes() + transport_.held_bytes(); }
+
+uint64_t Connection::UnfinishedBytes() const {
   return kept_.capacity + parked_bytes_ + (parked_ == nullptr ? 0 : parked_->detached_bytes());
 }
 
@@ -151,19 +160,21 @@ uint64_t Connection::StalledMs(uint64_t now_ms) const {
 }
 
 double Connection::ShedScore(uint64_t now_ms) const {
-  return static_cast<double>(HeldBytes()) *
-         (1 + static_cast<double>(StalledMs(now_ms)) / kStallUnitMs) /
+  // A client that only has nothing to ask for is spared, however long that is so.
+  const uint64_t stalled_ms = IsUnfinished() ? StalledMs(now_ms) : 0;
+  return static_cast<double>(HeldBytes()) * (1 + static_cast<double>(stalled_ms) / kStallUnitMs) /
          (kProgressUnitBytes + progress_bytes_);
 }
 
 bool Connection::IsMoving(uint64_t now_ms) const {
   if (state() == State::kYielded) return true;
   if (StalledMs(now_ms) >= kStandstillMs) return false;
-  return now_ms < holds_since_ms_ + kGraceMs || progress_bytes_ >= HeldBytes() / kFinishSeconds;
+  return now_ms < holds_since_ms_ + kGraceMs ||
+         progress_bytes_ >= UnfinishedBytes() / kFinishSeconds;
 }
 
 void Connection::NoteHolding() {
-  if (HeldBytes() == 0) {
+  if (UnfinishedBytes() == 0) {
     holds_since_ms_ = 0;
   } else if (holds_since_ms_ == 0) {
     holds_since_ms_ = worker_.now_ms;
@@ -381,6 +392,8 @@ Connection::Step Connection::Submit(protocol::Request* request, uint64_t consume
     return Step::kFull;
   }
   parser_.Accept(*request);
+  if (next == Dispatcher::Next::kUnlock) parser_.SetLocked(false);
+  if (next == Dispatcher::Next::kLock) parser_.SetLocked(true);
   Consume(consumed);
   return next == Dispatcher::Next::kClose ? Step::kHangUp : Step::kGoOn;
 }

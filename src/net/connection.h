@@ -57,7 +57,8 @@ class Connection {
   bool is_ready() const { return ready_ != 0; }
   // Called every second. True: it has waited too long and is to be deleted.
   bool TimedOut(uint32_t now) const;
-  // What it keeps in memory between turns, and would give back if it were closed.
+  // What it keeps in memory between turns, and would give back if it were closed, its transport's
+  // memory included.
   uint64_t HeldBytes() const;
   // For the Shedder: larger if it holds more, and has made less progress lately.
   double ShedScore(uint64_t now_ms) const;
@@ -106,6 +107,10 @@ class Connection {
   // There is no memory for the current request.
   MaybeEnd WaitForMemory();
   void EndMemoryWait();
+  // Of requests and replies that are not finished.
+  uint64_t UnfinishedBytes() const;
+  // It waits for the rest of something, not for a new request.
+  bool IsUnfinished() const;
   uint64_t StalledMs(uint64_t now_ms) const;
   // Notes that bytes were moved, and takes their share off the budget.
   void CountProgress(size_t bytes);
@@ -140,7 +145,7 @@ class Connection {
   uint32_t progress_bytes_ = 0;  // moved lately; halved every second
   uint64_t last_progress_ms_;
   uint64_t memory_wait_since_ms_ = 0;  // 0: the request does not wait for memory
-  uint64_t holds_since_ms_ = 0;        // since when HeldBytes() has not been 0; 0: it is
+  uint64_t holds_since_ms_ = 0;        // since when UnfinishedBytes() is not 0; 0: it is
   uint64_t needed_ = 1;  // bytes that the current request has in all, as far as is known
   uint64_t skip_ = 0;    // bytes to come that belong to a refused request
   protocol::RequestParser parser_;

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -101,10 +102,11 @@ void ListenSockets::Open(const Options& options) {
   const std::vector<ListenAddress> addresses = AddressesOf(options);
   for (size_t i = 0; i < addresses.size(); ++i) {
     // The default adds ::1, which not every machine has.
-    OpenTcp(addresses[i], options.listen_given || i == 0);
+    OpenTcp(addresses[i], options.tls.enabled && !addresses[i].no_tls,
+            options.listen_given || i == 0);
   }
   if (fds_.empty()) throw StartupError("nothing to listen on: give -p, -l or -s");
-  if (!IsLoopbackOnly(addresses)) {
+  if (options.auth_file.empty() && !IsLoopbackOnly(addresses)) {
     Log(kLogAlways,
         "warning: listening beyond this machine without authentication; keep the port firewalled");
   }
@@ -128,7 +130,7 @@ void ListenSockets::UnlinkUnix() {
   unix_path_.clear();
 }
 
-void ListenSockets::OpenTcp(const ListenAddress& address, bool must) {
+void ListenSockets::OpenTcp(const ListenAddress& address, bool tls, bool must) {
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE;
   hints.ai_socktype = SOCK_STREAM;
@@ -158,6 +160,7 @@ void ListenSockets::OpenTcp(const ListenAddress& address, bool must) {
       continue;
     }
     fds_.push_back(fd);
+    if (tls) tls_fds_.push_back(fd);
     ++opened;
   }
   if (opened == 0 && must) {
@@ -288,7 +291,8 @@ bool Listener::AcceptOne(int fd) {
   }
   state_.connections.current.fetch_add(1, std::memory_order_relaxed);
   state_.connections.total.fetch_add(1, std::memory_order_relaxed);
-  workers_[next_worker_++ % workers_.size()]->Adopt(client);
+  workers_[next_worker_++ % workers_.size()]->Adopt(
+      client, std::ranges::count(state_.tls_listen_fds, fd) != 0);
   return true;
 }
 

@@ -34,19 +34,22 @@ class ListenSockets {
 
   void Listen();  // throws StartupError
   const std::vector<int>& fds() const { return fds_; }
+  // Those of them on which TLS is spoken.
+  const std::vector<int>& tls_fds() const { return tls_fds_; }
   // "127.0.0.1:11211", "/run/x.sock": for the start-up line.
   std::vector<std::string> names() const;
   void Close();
 
  private:
   void Open(const Options& options);
-  void OpenTcp(const ListenAddress& address, bool must);
+  void OpenTcp(const ListenAddress& address, bool tls, bool must);
   void OpenUnix(const std::string& path, unsigned mask);
   void UnlinkUnix();
   void WritePortFile() const;
 
   const int backlog_;
   std::vector<int> fds_;
+  std::vector<int> tls_fds_;
   std::string unix_path_;  // absolute: the server may change its directory
   dev_t unix_device_ = 0;  // with the inode: which file was bound
   ino_t unix_inode_ = 0;

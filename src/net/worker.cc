@@ -13,6 +13,7 @@
 
 #include "src/io/round_transport.h"
 #include "src/io/socket_calls.h"
+#include "src/io/tls_transport.h"
 #include "src/log.h"
 #include "src/process/startup_error.h"
 #include "src/process/thread.h"
@@ -81,10 +82,10 @@ void Worker::Wake() {
   (void)!write(wake_fd_, &one, sizeof(one));
 }
 
-void Worker::Adopt(int fd) {
+void Worker::Adopt(int fd, bool tls) {
   try {
     const std::lock_guard lock(queue_mutex_);
-    arrivals_.push_back(fd);
+    arrivals_.push_back({fd, tls});
   } catch (const std::bad_alloc&) {
     return Drop(fd);
   }
@@ -119,7 +120,7 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   uint64_t count;
   (void)!read(fd, &count, sizeof(count));
-  std::vector<int> arrivals;
+  std::vector<Arrival> arrivals;
   bool stop;
   {
     const std::lock_guard lock(self->queue_mutex_);
@@ -127,14 +128,20 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
     stop = self->stop_requested_;
   }
   self->context_.Tick();
-  for (const int arrival : arrivals) self->Add(arrival);
+  for (const Arrival& arrival : arrivals) self->Add(arrival.fd, arrival.tls);
   if (self->shed_requested_.exchange(false, std::memory_order_relaxed)) self->TakeShedStep();
   if (stop && !self->stopping_) self->FinishAll();
 }
 
-void Worker::Add(int fd) {
+void Worker::Add(int fd, bool tls) {
   if (stopping_) return Drop(fd);
-  auto* connection = new (std::nothrow) ConnectionOver<RoundTransport>(context_, *this, fd, round_);
+  Connection* connection = nullptr;
+  if (tls) {
+    connection = new (std::nothrow) ConnectionOver<TlsTransport>(context_, *this, fd, *state_.tls,
+                                                                 state_.connection_memory, round_);
+  } else {
+    connection = new (std::nothrow) ConnectionOver<RoundTransport>(context_, *this, fd, round_);
+  }
   if (connection == nullptr) return Drop(fd);
   Log(kLogTraffic, "<%d new connection", fd);
   {

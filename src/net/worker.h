@@ -41,8 +41,8 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   Worker& operator=(const Worker&) = delete;
 
   void Start();
-  // Gives the worker a connected socket.
-  void Adopt(int fd);
+  // Gives the worker a connected socket, and says whether TLS is spoken on it.
+  void Adopt(int fd, bool tls = false);
   // Finishes what was received, closes all connections, and ends the loop within some seconds.
   void Stop();
   void Join();
@@ -56,6 +56,11 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   void RequestShed() override;
 
  private:
+  struct Arrival {
+    int fd;
+    bool tls;
+  };
+
   static void OnWake(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnResume(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnRetry(evutil_socket_t fd, short what, void* worker) noexcept;
@@ -67,7 +72,7 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   [[nodiscard]] bool RetryLater(Connection* connection) override;
   void BeginShedding() override;
   void Remove(Connection* connection) override;
-  void Add(int fd);
+  void Add(int fd, bool tls);
   // Whether the rounds go through io_uring. By the thread that serves, before the first round.
   void ChooseCalls();
   void ServeRound(std::span<Connection* const> members);
@@ -108,7 +113,7 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
 
   // Guarded by queue_mutex_.
   std::mutex queue_mutex_;
-  std::vector<int> arrivals_;
+  std::vector<Arrival> arrivals_;
   bool stop_requested_ = false;
 
   // The list changes under connections_mutex_, and is read by the worker without it.

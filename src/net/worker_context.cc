@@ -19,7 +19,7 @@ event_base* MakeBase() {
 
 WorkerContext::WorkerContext(State& shared)
     : state(shared),
-      limits{.value_bytes_max = shared.options.store.item_bytes_max},
+      limits{.value_bytes_max = shared.options.store.item_bytes_max, .sasl = shared.options.sasl},
       base(MakeBase()),
       input(shared.connection_memory),
       output(shared.output_limits),

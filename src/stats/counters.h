@@ -47,6 +47,8 @@ class Counter {
   COUNTER(touch_misses)              \
   COUNTER(store_too_large)           \
   COUNTER(store_no_memory)           \
+  COUNTER(auth_cmds)                 \
+  COUNTER(auth_errors)               \
   COUNTER(idle_kicks)                \
   COUNTER(bytes_read)                \
   COUNTER(bytes_written)             \

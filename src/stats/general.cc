@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "src/io/input.h"
+#include "src/io/tls_context.h"
 #include "src/process/version.h"
 #include "src/stats/sections.h"
 #include "src/stats/totals.h"
@@ -60,10 +61,15 @@ void WriteCommands(const ServerView& server, const Totals& totals, StatsSink* ou
   AddCounters(totals.workers, "cmd_get", "get_misses", out);
   out->Add("get_expired", totals.slabs.expired_reads);
   out->Add("get_flushed", totals.slabs.flushed_reads);
-  AddCounters(totals.workers, "delete_misses", "store_no_memory", out);
-  out->AddZeros({"auth_cmds", "auth_errors"});
+  AddCounters(totals.workers, "delete_misses", "auth_errors", out);
   if (server.options.idle_timeout_s != 0) out->Add("idle_kicks", totals.workers.idle_kicks);
   AddCounters(totals.workers, "bytes_read", "bytes_written", out);
+}
+
+void WriteTls(const ServerView& server, const Totals& totals, StatsSink* out) {
+  if (server.options.tls.session_cache) out->Add("ssl_new_sessions", totals.tls_new_sessions);
+  out->Add("ssl_handshake_errors", totals.tls_handshake_errors);
+  out->Add("time_since_server_cert_refresh", server.clock.Now() - server.tls->loaded_at());
 }
 
 void WriteServer(const ServerView& server, const Totals& totals, StatsSink* out) {
@@ -92,9 +98,9 @@ void WriteServer(const ServerView& server, const Totals& totals, StatsSink* out)
                  "log_worker_written",
                  "log_watcher_skipped",
                  "log_watcher_sent",
-                 "log_watchers",
-                 "unexpected_napi_ids",
-                 "round_robin_fallback"});
+                 "log_watchers"});
+  if (server.tls != nullptr) WriteTls(server, totals, out);
+  out->AddZeros({"unexpected_napi_ids", "round_robin_fallback"});
 }
 
 void WriteStore(const ServerView& server, const Totals& totals, StatsSink* out) {

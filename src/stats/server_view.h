@@ -18,6 +18,7 @@
 namespace server {
 
 class StatsBaseline;
+class TlsContext;
 
 enum class ConnectionState : uint8_t {
   kHandshaking,
@@ -70,6 +71,7 @@ struct ServerView {
   const StatsBaseline& baseline;
   const std::vector<int>& listen_fds;
   const std::vector<const WorkerView*>& workers;
+  const TlsContext* tls;  // null: no TLS
 };
 
 }  // namespace server

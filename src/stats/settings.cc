@@ -1,5 +1,6 @@
 #include <charconv>
 
+#include "src/io/tls_context.h"
 #include "src/log.h"
 #include "src/stats/sections.h"
 
@@ -50,8 +51,8 @@ void WriteServer(const ServerView& server, StatsSink* out) {
   out->Add("cas_enabled", options.store.keep_cas);
   out->Add("tcp_backlog", options.backlog);
   out->Add("binding_protocol", NameOf(options.wire));
-  out->Add("auth_enabled_sasl", false);
-  out->Add("auth_enabled_ascii", false);
+  out->Add("auth_enabled_sasl", options.sasl);
+  out->Add("auth_enabled_ascii", options.auth_file.empty() ? "no" : options.auth_file);
   out->Add("item_size_max", options.store.item_bytes_max);
   out->Add("maxconns_fast", options.maxconns_fast);
 }
@@ -89,6 +90,21 @@ void WriteTuning(const Options& options, StatsSink* out) {
   out->Add("inline_ascii_response", inert.inline_ascii_response);
 }
 
+void WriteTls(const TlsOptions& tls, StatsSink* out) {
+  const auto file = [](const std::string& path) { return path.empty() ? "(null)" : path; };
+  out->Add("ssl_enabled", tls.enabled);
+  out->Add("ssl_chain_cert", file(tls.chain_cert));
+  out->Add("ssl_key", file(tls.key));
+  out->Add("ssl_verify_mode", VerifyFlags(tls.verify_mode));
+  out->Add("ssl_keyformat", tls.key_format);
+  out->Add("ssl_ciphers", OrNull(tls.ciphers));
+  out->Add("ssl_ca_cert", OrNull(tls.ca_cert));
+  out->Add("ssl_wbuf_size", uint64_t{tls.write_buffer_kb} << 10);
+  out->Add("ssl_session_cache", tls.session_cache);
+  out->Add("ssl_kernel_tls", tls.kernel_tls);
+  out->Add("ssl_min_version", tls.min_version == 3 ? "tlsv1.3" : "tlsv1.2");
+}
+
 // memcached's values of features that do not exist here, for clients that expect every name.
 void WriteAbsent(const Options& options, StatsSink* out) {
   constexpr std::pair<std::string_view, std::string_view> kExternal[] = {
@@ -96,15 +112,10 @@ void WriteAbsent(const Options& options, StatsSink* out) {
       {"ext_recache_rate", "2000"}, {"ext_wbuf_size", "4194304"},   {"ext_compact_under", "0"},
       {"ext_drop_under", "0"},      {"ext_max_sleep", "1000000"},   {"ext_max_frag", "0.80"},
   };
-  constexpr std::pair<std::string_view, std::string_view> kTls[] = {
-      {"ext_drop_unread", "no"},   {"ssl_enabled", "no"},    {"ssl_chain_cert", "(null)"},
-      {"ssl_key", "(null)"},       {"ssl_verify_mode", "0"}, {"ssl_keyformat", "1"},
-      {"ssl_ciphers", "NULL"},     {"ssl_ca_cert", "NULL"},  {"ssl_wbuf_size", "16384"},
-      {"ssl_session_cache", "no"}, {"ssl_kernel_tls", "no"}, {"ssl_min_version", "tlsv1.2"},
-  };
   for (const auto& [name, value] : kExternal) out->Add(name, value);
   out->AddReal("slab_automove_freeratio", options.inert.slab_automove_freeratio, 3);
-  for (const auto& [name, value] : kTls) out->Add(name, value);
+  out->Add("ext_drop_unread", false);
+  WriteTls(options.tls, out);
   const uint32_t napi_ids = options.inert.num_napi_ids;
   out->Add("num_napi_ids", napi_ids == 0 ? "(null)" : std::to_string(napi_ids));
   out->Add("memory_file", "(null)");

@@ -4,6 +4,8 @@
 #include <bit>
 #include <type_traits>
 
+#include "src/io/tls_context.h"
+
 namespace server {
 namespace {
 
@@ -13,6 +15,11 @@ Totals CountAll(const ServerView& server) {
   totals.connections = server.connections.total.load(std::memory_order_relaxed);
   totals.rejected_connections = server.connections.rejected.load(std::memory_order_relaxed);
   totals.listen_disabled = server.connections.listen_disabled.load(std::memory_order_relaxed);
+  if (server.tls != nullptr) {
+    const TlsEvents& events = server.tls->events();
+    totals.tls_new_sessions = events.new_sessions.load(std::memory_order_relaxed);
+    totals.tls_handshake_errors = events.handshake_errors.load(std::memory_order_relaxed);
+  }
   totals.slabs = server.store.Counters();
   totals.chain = server.store.ChainEvents();
   totals.dictionary = server.store.DictionaryEvents();

@@ -23,6 +23,8 @@ struct Totals {
   uint64_t connections = 0;
   uint64_t rejected_connections = 0;
   uint64_t listen_disabled = 0;
+  uint64_t tls_new_sessions = 0;
+  uint64_t tls_handshake_errors = 0;
   kbf::SlabCounters slabs;
   kbf::ChainCounters chain;
   kbf::DictionaryCounters dictionary;

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/config/config_file.h"
 #include "src/config/command_line.h"
+#include "src/config/config_file.h"
 #include "src/process/startup_error.h"
 #include "tests/fuzz/fuzz.h"
 

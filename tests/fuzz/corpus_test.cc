@@ -8,11 +8,13 @@
 #include <set>
 #include <string>
 
+#include "tests/fuzz/authentication_fuzz.h"
 #include "tests/fuzz/binary_fuzz.h"
 #include "tests/fuzz/client_fuzz.h"
 #include "tests/fuzz/config_fuzz.h"
 #include "tests/fuzz/crush_fuzz.h"
 #include "tests/fuzz/meta_fuzz.h"
+#include "tests/fuzz/password_fuzz.h"
 #include "tests/fuzz/replica_fuzz.h"
 #include "tests/fuzz/server_fuzz.h"
 #include "tests/fuzz/text_fuzz.h"
@@ -27,10 +29,11 @@ struct Target {
   size_t files_min;  // so that a corpus that is not found does not pass
 };
 constexpr Target kTargets[] = {
-    {"text", protocol::FuzzText, 21},     {"meta", protocol::FuzzMeta, 5},
-    {"binary", protocol::FuzzBinary, 13}, {"client", protocol::FuzzClient, 8},
-    {"config", server::FuzzConfig, 6},    {"crush", load::FuzzCrush, 5},
-    {"trace", load::FuzzTrace, 5},        {"replica", kbf::FuzzReplica, 11},
+    {"password", server::FuzzPasswords, 10}, {"authentication", protocol::FuzzAuthentication, 9},
+    {"text", protocol::FuzzText, 21},        {"meta", protocol::FuzzMeta, 5},
+    {"binary", protocol::FuzzBinary, 13},    {"client", protocol::FuzzClient, 8},
+    {"config", server::FuzzConfig, 6},       {"crush", load::FuzzCrush, 5},
+    {"trace", load::FuzzTrace, 5},           {"replica", kbf::FuzzReplica, 11},
     {"server", server::FuzzServer, 13},
 };
 

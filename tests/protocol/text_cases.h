@@ -16,10 +16,11 @@ namespace protocol {
 
 // The op, then every field that is not as in a new Request. Answers begin with their text.
 inline std::string Describe(const Request& request) {
-  constexpr std::array<std::string_view, 22> kOps = {
-      "get",     "touch",     "set",   "add",   "replace",  "append",    "prepend",  "cas",
-      "number",  "delete",    "debug", "flush", "stats",    "cachedump", "metadump", "mgdump",
-      "version", "verbosity", "noop",  "quit",  "shutdown", "answer"};
+  constexpr std::array<std::string_view, 26> kOps = {
+      "get",           "touch",        "set",       "add",       "replace", "append", "prepend",
+      "cas",           "number",       "delete",    "debug",     "flush",   "stats",  "cachedump",
+      "metadump",      "mgdump",       "version",   "verbosity", "noop",    "quit",   "shutdown",
+      "refresh_certs", "authenticate", "sasl_step", "sasl_list", "answer"};
   const Request fresh;
   std::string text(kOps[static_cast<size_t>(request.op)]);
   const auto add = [&text](bool shown, std::string_view name, const auto& value) {

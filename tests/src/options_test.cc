@@ -158,7 +158,7 @@ TEST_SUITE("src") {
     CHECK(of({"--listen=[::1]:12,[::1],::1"}) ==
           Addresses{{"::1", 12}, {"::1", 11211}, {"::1", 11211}});
     CHECK(of({"-l", "a,, b ;c,"}) == Addresses{{"a", 11211}, {"b", 11211}, {"c", 11211}});
-    CHECK(of({"-l", "notls:a:12"}) == Addresses{{"a", 12}});
+    CHECK(of({"-l", "notls:a:12"}) == Addresses{{"a", 12, true}});
     CHECK(of({"-l", "a,b:0", "-p", "-1"}) == Addresses{{"a", 0}, {"b", 0}});
     CHECK(OptionsOf({"-l", "a,b:1", "-l", "c"}).listen_text == "a,b:1,c");
     for (const char* bad : {"", ",", "[::1", "[::1]12", "[]:12", ":12", "a:", "a:x", "a:65536",
@@ -317,16 +317,9 @@ TEST_SUITE("src") {
 
   TEST_CASE("unsupported options are refused by name") {
     const std::vector<std::pair<Words, const char*>> refused = {
-        {{"-Y", "file"}, "-Y"},
-        {{"--auth-file=f"}, "-Y"},
-        {{"-S"}, "SASL"},
-        {{"--enable-sasl"}, "SASL"},
-        {{"-Z"}, "TLS"},
-        {{"--enable-ssl"}, "TLS"},
         {{"-e", "file"}, "restart"},
         {{"--memory-file=f"}, "-e"},
         {{"-o", "ext_path=/f:64m"}, "ext_path"},
-        {{"-o", "ssl_key=x"}, "ssl_key"},
         {{"-o", "proxy_config=x"}, "proxy_config"},
         {{"-x"}, "'-x'"},
         {{"--nonsense"}, "'--nonsense'"},
@@ -345,6 +338,75 @@ TEST_SUITE("src") {
     CHECK(parsed.options.port == 5);
     REQUIRE(parsed.warnings.size() == 1);
     CHECK(Contains(parsed.warnings[0], "-U 11211: UDP is not supported"));
+  }
+
+  TEST_CASE("TLS options are kept, and those that do not go together are refused") {
+    const std::string files = "ssl_chain_cert=a.crt,ssl_key=a.key";
+    CHECK_FALSE(OptionsOf({"-o", files}).tls.enabled);
+    const TlsOptions tls =
+        OptionsOf({"-Z", "-o",
+                   files + ",ssl_ca_cert=ca,ssl_verify_mode=2,ssl_keyformat=1,ssl_ciphers=HIGH,"
+                           "ssl_session_cache,ssl_min_version=3"})
+            .tls;
+    CHECK(tls.enabled);
+    CHECK(tls.chain_cert == "a.crt");
+    CHECK(tls.key_file() == "a.key");
+    CHECK(tls.ca_cert == "ca");
+    CHECK(tls.verify_mode == 2);
+    CHECK(tls.ciphers == "HIGH");
+    CHECK(tls.session_cache);
+    CHECK(tls.min_version == 3);
+    CHECK(OptionsOf({"--enable-ssl", "-o", "ssl_chain_cert=a"}).tls.key_file() == "a");
+    CHECK(OptionsOf({"-o", "ssl_keyformat=DER"}).tls.key_format == 2);
+    CHECK(Contains(Parse({"-o", "ssl_wbuf_size=64,ssl_kernel_tls"}).warnings.at(0),
+                   "accepted without effect: -o ssl_wbuf_size, -o ssl_kernel_tls"));
+    const std::vector<std::pair<Words, std::string>> refused = {
+        {{"-Z"}, "ssl_chain_cert"},
+        {{"-Z", "-o", "ssl_chain_cert="}, "ssl_chain_cert"},
+        {{"-Z", "-o", files, "-p", "0", "-s", "x"}, "-p 0"},
+        {{"-Z", "-o", files + ",ssl_verify_mode=1"}, "ssl_ca_cert"},
+        {{"-Z", "-o", files + ",ssl_verify_mode=4"}, "ssl_verify_mode"},
+        {{"-Z", "-o", files + ",ssl_min_version=0"}, "TLS 1.0"},
+        {{"-Z", "-o", files + ",ssl_min_version=4"}, "ssl_min_version"},
+        {{"-Z", "-o", files + ",ssl_keyformat=ENGINE"}, "PEM"},
+        {{"-Z", "-o", "ssl_chain_cert=a,ssl_keyformat=DER"}, "ssl_key"},
+        {{"-o", "ssl_nonsense=1"}, "'ssl_nonsense'"},
+    };
+    for (const auto& [words, part] : refused) {
+      CAPTURE(words.back());
+      CHECK(Contains(ErrorOf(words), part));
+    }
+    CHECK(Contains(Parse({"-Z", "-o", files, "-s", "x"}).warnings.at(0), "-Z encrypts nothing"));
+  }
+
+  TEST_CASE(
+      "connections may have more memory with TLS, and a warning says when that is not enough") {
+    const Words base = {"-Z", "-o", "ssl_chain_cert=a", "-m", "1024"};
+    const auto with = [&](const Words& more) {
+      Words words = base;
+      words.insert(words.end(), more.begin(), more.end());
+      return Parse(words);
+    };
+    CHECK(with({}).options.read_buffer_bytes_max == (64 + 16) << 20);
+    CHECK(with({"-c", "512"}).options.read_buffer_bytes_max == (64 + 8) << 20);
+    CHECK(with({"-c", "5000"}).options.read_buffer_bytes_max == (64 + 16) << 20);
+    CHECK(with({}).warnings.empty());
+    CHECK(Contains(with({"-c", "5000"}).warnings.at(0), "-o read_buf_mem_limit=158"));
+    CHECK(with({"-c", "5000", "-o", "read_buf_mem_limit=158"}).warnings.empty());
+  }
+
+  TEST_CASE("authentication decides which protocols are spoken") {
+    CHECK(OptionsOf({"-Y", "f"}).wire == WireChoice::kText);
+    CHECK(OptionsOf({"--auth-file=f"}).auth_file == "f");
+    CHECK(OptionsOf({"-Y", "f", "-B", "auto"}).wire == WireChoice::kText);
+    CHECK(OptionsOf({"-Y", "f", "-S"}).wire == WireChoice::kAuto);
+    CHECK(OptionsOf({"-Y", "f", "-S", "-B", "binary"}).wire == WireChoice::kBinary);
+    CHECK(Contains(ErrorOf({"-S"}), "-Y FILE"));
+    CHECK(Contains(ErrorOf({"-S", "-Y", "f", "-B", "ascii"}), "-B ascii"));
+    CHECK(Contains(ErrorOf({"-Y", "f", "-B", "binary"}), "-S"));
+    // Whoever may not do anything without a password is no reason for a warning.
+    CHECK(Parse({"-l", "0.0.0.0"}).warnings.size() == 1);
+    CHECK(Parse({"-l", "0.0.0.0", "-Y", "f"}).warnings.empty());
   }
 
   TEST_CASE("settings of slabs and lists are kept for the statistics and named in one warning") {
@@ -517,8 +579,8 @@ TEST_SUITE("src") {
       CAPTURE(part);
       CHECK(Contains(help, part));
     }
-    for (const char* part : {"sasl", "ssl", "udp-port", "memory-file", "auth-file", "ext_",
-                             "slab-growth", "slab-min-size", "napi", "lru_crawler", "<value>"}) {
+    for (const char* part : {"udp-port", "memory-file", "ext_", "slab-growth", "slab-min-size",
+                             "napi", "lru_crawler", "<value>"}) {
       CAPTURE(part);
       CHECK(!Contains(help, part));
     }

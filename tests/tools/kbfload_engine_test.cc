@@ -331,6 +331,14 @@ TEST_SUITE("tools") {
     CHECK(ParseAddress("[::1]:5").Name() == "[::1]:5");
     CHECK(ParseAddress("[::1]").host == "::1");
     CHECK(ParseAddress("unix:/run/m.sock").path == "/run/m.sock");
+    CHECK_FALSE(ParseAddress("host:5").tls);
+    const Address tls = ParseAddress("tls:[::1]:5");
+    CHECK(tls.tls);
+    CHECK(tls.host == "::1");
+    CHECK(tls.Name() == "tls:[::1]:5");
+    CHECK(ParseAddress("tls:host").Name() == "tls:host:11211");
+    CHECK_THROWS_AS(ParseAddress("tls:unix:/path"), std::invalid_argument);
+    CHECK_THROWS_AS(ParseAddress("tls:"), std::invalid_argument);
     CHECK(ParseAddress("/run/m.sock").is_unix());
     for (const std::string bad :
          {"", ":5", "host:", "host:0", "host:65536", "host:x", "host:5x", "[::1", "unix:"}) {

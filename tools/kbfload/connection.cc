@@ -186,8 +186,7 @@ bool Connection::Send(int64_t now_ns) {
 
 bool Connection::Write(int64_t now_ns) {
   while (wants_to_write()) {
-    const ssize_t count =
-        send(socket_.fd(), out_.at(sent_), out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t count = socket_.Send(out_.at(sent_), out_.size() - sent_);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
     if (count < 0) {
@@ -203,8 +202,15 @@ bool Connection::Write(int64_t now_ns) {
 }
 
 bool Connection::Receive(int64_t now_ns) {
+  do {
+    if (!ReceiveOnce(now_ns)) return false;
+  } while (socket_.HasPending());
+  return true;
+}
+
+bool Connection::ReceiveOnce(int64_t now_ns) {
   char* const at = in_.Reserve(std::max(kReadBytes, needed_));
-  const ssize_t count = recv(socket_.fd(), at, in_.room(), MSG_DONTWAIT);
+  const ssize_t count = socket_.Receive(at, in_.room());
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return true;
   if (count < 0) return Fail(std::string("broke the connection: ") + std::strerror(errno));
   if (count == 0) {

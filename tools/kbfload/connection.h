@@ -78,7 +78,7 @@ class Connection {
   // Sends as much as the socket takes. Then, when it takes more, Write. False: the peer is gone.
   [[nodiscard]] bool Send(int64_t now_ns);
   [[nodiscard]] bool Write(int64_t now_ns);
-  // Reads once, and takes every whole reply. False: see Failure().
+  // Reads what one event announces, and takes every whole reply. False: see Failure().
   [[nodiscard]] bool Receive(int64_t now_ns);
 
   int fd() const { return socket_.fd(); }
@@ -110,6 +110,7 @@ class Connection {
   bool AnsweredByList(const Request& request) const;
 
   bool Fail(std::string what);
+  bool ReceiveOnce(int64_t now_ns);
   bool Take(const protocol::Reply& reply, int64_t now_ns);
   bool TakeEndOfGet(const protocol::Reply& reply, const Request& request, int64_t now_ns);
   bool TakeGet(const protocol::Reply& reply, const Request& request, int64_t now_ns);

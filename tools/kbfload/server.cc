@@ -99,7 +99,8 @@ bool IsAllDigits(const std::string& text) {
 
 std::string Address::Name() const {
   if (is_unix()) return "unix:" + path;
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
+  return (tls ? "tls:" : "") + (host.find(':') == std::string::npos ? host : "[" + host + "]") +
+         ":" + port;
 }
 
 namespace {
@@ -113,12 +114,16 @@ bool IsPort(const std::string& text) {
 
 }  // namespace
 
-Address ParseAddress(const std::string& text) {
-  const auto refuse = [&text](const std::string& why) {
-    throw std::invalid_argument("'" + text + "' is not a server: " + why);
+Address ParseAddress(const std::string& given) {
+  const bool tls = given.starts_with("tls:");
+  const std::string text = given.substr(tls ? 4 : 0);
+  const auto refuse = [&given](const std::string& why) {
+    throw std::invalid_argument("'" + given + "' is not a server: " + why);
   };
   Address address;
+  address.tls = tls;
   if (text.starts_with("unix:") || text.starts_with("/")) {
+    if (tls) refuse("TLS is for TCP");
     address.path = text.substr(text.starts_with("/") ? 0 : 5);
     if (address.path.empty() || address.path.size() >= sizeof(sockaddr_un::sun_path)) {
       refuse("the path of a unix socket has 1 to 107 bytes");
@@ -138,7 +143,23 @@ Address ParseAddress(const std::string& text) {
   return address;
 }
 
+std::string Socket::BeginTls(double timeout_s) {
+  tls_ = std::make_unique<TlsClient>(fd_);
+  return tls_->Handshake(timeout_s);
+}
+
+ssize_t Socket::Send(const char* bytes, size_t size) {
+  if (tls_ != nullptr) return tls_->Send(bytes, size);
+  return send(fd_, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ssize_t Socket::Receive(char* bytes, size_t room) {
+  if (tls_ != nullptr) return tls_->Receive(bytes, room);
+  return recv(fd_, bytes, room, MSG_DONTWAIT);
+}
+
 Socket::~Socket() {
+  tls_.reset();
   if (fd_ >= 0) close(fd_);
 }
 
@@ -148,6 +169,10 @@ Socket Connect(const Address& address, double timeout_s) {
                                     : ConnectTcp(address, timeout_s, &error);
   if (socket.fd() < 0)
     Fail(address, "refuses the connection: " + error + "; is a server running there?");
+  if (!address.tls) return socket;
+  if (const std::string fault = socket.BeginTls(timeout_s); !fault.empty()) {
+    Fail(address, "speaks no TLS: " + fault);
+  }
   return socket;
 }
 
@@ -167,7 +192,7 @@ void Dialogue::Send(protocol::ClientRequest request, std::string_view key, std::
   what_ = request.op == protocol::Op::kStats ? "'stats'" : "the request for " + std::string(key);
   // A single request fits into the socket's buffer, so it is sent as a whole or not at all.
   const auto bytes = static_cast<size_t>(frame.end - out.data());
-  if (send(socket_.fd(), out.data(), bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes)) {
+  if (socket_.Send(out.data(), bytes) != static_cast<ssize_t>(bytes)) {
     Fail(address_, "takes no request: " + std::string(std::strerror(errno)));
   }
 }
@@ -185,8 +210,11 @@ protocol::Reply Dialogue::Receive() {
       return reply;
     }
     char buffer[16384];
-    if (!WaitFor(socket_.fd(), POLLIN, timeout_s_)) Fail(address_, "does not answer " + what_);
-    const ssize_t got = recv(socket_.fd(), buffer, sizeof buffer, 0);
+    if (!socket_.HasPending() && !WaitFor(socket_.fd(), POLLIN, timeout_s_)) {
+      Fail(address_, "does not answer " + what_);
+    }
+    const ssize_t got = socket_.Receive(buffer, sizeof buffer);
+    if (got < 0 && errno == EAGAIN) continue;
     if (got <= 0) Fail(address_, "hangs up instead of answering " + what_);
     bytes_.append(buffer, static_cast<size_t>(got));
   }

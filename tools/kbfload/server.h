@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "protocol/client.h"
+#include "tools/kbfload/tls.h"
 
 namespace load {
 
@@ -26,30 +28,42 @@ struct Address {
   std::string host;  // empty: a unix socket
   std::string port;
   std::string path;
+  bool tls = false;
 
   bool is_unix() const { return host.empty(); }
   std::string Name() const;
 };
 
-// "host", "host:port", "[v6]:port", "unix:/path" or "/path"; the port is 11211 unless given. Throws
-// std::invalid_argument.
+// "host", "host:port", "[v6]:port", each also after "tls:", "unix:/path" or "/path"; the port is
+// 11211 unless given. Throws std::invalid_argument.
 Address ParseAddress(const std::string& text);
 
-// A file descriptor that closes itself.
+// A connected stream, perhaps under TLS, that closes itself.
 class Socket {
  public:
   Socket() = default;
   explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket(Socket&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), tls_(std::move(other.tls_)) {}
   Socket& operator=(Socket&& other) noexcept {
     std::swap(fd_, other.fd_);
+    std::swap(tls_, other.tls_);
     return *this;
   }
   ~Socket();
   int fd() const { return fd_; }
 
+  // Empty, or why TLS cannot be spoken on it. Blocks, up to the timeout.
+  std::string BeginTls(double timeout_s);
+  // As send and recv without waiting, with errno.
+  ssize_t Send(const char* bytes, size_t size);
+  ssize_t Receive(char* bytes, size_t room);
+  // Received bytes that no event announces.
+  bool HasPending() const { return tls_ != nullptr && tls_->HasPending(); }
+
  private:
   int fd_ = -1;
+  std::unique_ptr<TlsClient> tls_;
 };
 
 // Connected and non-blocking, without Nagle's delay.
