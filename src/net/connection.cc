@@ -27,6 +27,9 @@ constexpr uint64_t kFinishSeconds = 4;
 // Who has moved less than a kilobyte lately, or nothing for 50 ms, is closed before others.
 constexpr double kProgressUnitBytes = 1024;
 constexpr double kStallUnitMs = 50;
+// Who waits for nothing but a new request is closed after everybody else: the memory of an idle TLS
+// connection is worth that of a slow reader only when no slow reader is left.
+constexpr double kIdleWeight = 1e-9;
 
 constexpr std::string_view kNoBuffer = "SERVER_ERROR out of memory reading request\r\n";
 
@@ -160,14 +163,13 @@ uint64_t Connection::StalledMs(uint64_t now_ms) const {
 }
 
 double Connection::ShedScore(uint64_t now_ms) const {
-  // A client that only has nothing to ask for is spared, however long that is so.
-  const uint64_t stalled_ms = IsUnfinished() ? StalledMs(now_ms) : 0;
-  return static_cast<double>(HeldBytes()) * (1 + static_cast<double>(stalled_ms) / kStallUnitMs) /
-         (kProgressUnitBytes + progress_bytes_);
+  const double weight =
+      IsUnfinished() ? 1 + static_cast<double>(StalledMs(now_ms)) / kStallUnitMs : kIdleWeight;
+  return static_cast<double>(HeldBytes()) * weight / (kProgressUnitBytes + progress_bytes_);
 }
 
 bool Connection::IsMoving(uint64_t now_ms) const {
-  if (state() == State::kYielded) return true;
+  if (state() == State::kYielded || !IsUnfinished()) return true;
   if (StalledMs(now_ms) >= kStandstillMs) return false;
   return now_ms < holds_since_ms_ + kGraceMs ||
          progress_bytes_ >= UnfinishedBytes() / kFinishSeconds;

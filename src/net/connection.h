@@ -62,7 +62,8 @@ class Connection {
   uint64_t HeldBytes() const;
   // For the Shedder: larger if it holds more, and has made less progress lately.
   double ShedScore(uint64_t now_ms) const;
-  // It moves fast enough to finish soon, or waits for its turn or for memory, not for its client.
+  // It moves fast enough to finish soon, or waits for its turn or for memory, not for its client, or
+  // has nothing to finish.
   bool IsMoving(uint64_t now_ms) const;
   // Called every second.
   void DecayProgress() { progress_bytes_ /= 2; }

@@ -23,8 +23,8 @@ ALL_OPCODES = sorted(set(OPCODES.values()) | {0x1b, 0x40, 0xff})
 
 # Everything that a line of a text or meta answer may be.
 LINE = re.compile(
-    rb"ERROR|ERROR: shutdown not enabled|(CLIENT|SERVER)_ERROR [ -~]+|STORED|NOT_STORED|EXISTS|"
-    rb"NOT_FOUND|DELETED|TOUCHED|OK|END|RESET|VERSION [ -~]+|STAT [ -~]+|PREFIX [ -~]+|"
+    rb"ERROR|ERROR: shutdown not enabled|Error TLS not enabled|(CLIENT|SERVER)_ERROR [ -~]+|STORED|"
+    rb"NOT_STORED|EXISTS|NOT_FOUND|DELETED|TOUCHED|OK|END|RESET|VERSION [ -~]+|STAT [ -~]+|PREFIX [ -~]+|"
     rb"VALUE [ -~]+|ITEM [ -~]+|key=[ -~]+|\d+|BUSY [ -~]+|BADCLASS [ -~]+|NOSPARE [ -~]+|"
     rb"MN|(EN|HD|NF|NS|EX)( [ -~]+)?|ME [ -~]+|VA [ -~]+|NOTFOUND|SAME [ -~]+|"
     rb"MEMLIMIT_(TOO_SMALL|ADJUST_FAILED) [ -~]+")
