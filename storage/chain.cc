@@ -124,6 +124,16 @@ void Chain::Remove(const KeyHash& key, uint32_t now) {
   });
 }
 
+void Chain::Forget(const KeyHash& key, uint32_t now) {
+  if (live_ == 0) return;
+  ForEachBit(locator_->Candidates(key) & live_, [&](unsigned i) {
+    Column& column = columns_[i];
+    if (Expired(column, now) || column.tombstones.Contains(key)) return;
+    if (column.filter->Query(key, dictionary_.blocks()).outcome == Outcome::kAbsent) return;
+    Hide(&column, key);
+  });
+}
+
 bool Chain::IsOpen(const Column& column) const {
   return column.state == Column::State::kLive && !column.joining &&
          column.filter->size() < column.filter->capacity() &&
@@ -136,12 +146,17 @@ bool Chain::IsSettled(const Column& column, uint32_t now) const {
          (column.added >= column.filter->capacity() || now - column.last_insert >= kSettleSeconds);
 }
 
-// The youngest open filter with the latest fitting deadline.
-Chain::Column* Chain::OpenColumn(uint32_t expires, uint32_t now) {
+// The youngest open filter with the latest fitting deadline, of those that do not hide the key.
+Chain::Column* Chain::OpenColumn(const KeyHash& key, uint32_t expires, uint32_t now, bool* hidden) {
   Column* best = nullptr;
+  const uint32_t earliest = EarliestFor(expires, now);
   ForEachBit(live_ & ~old_, [&](unsigned i) {
     Column& column = columns_[i];
-    if (!Fits(column.deadline, expires, now) || !IsOpen(column)) return;
+    if (column.deadline < earliest || column.deadline > expires || !IsOpen(column)) return;
+    if (column.tombstones.Contains(key)) {
+      *hidden = true;
+      return;
+    }
     if (best == nullptr || column.deadline > best->deadline ||
         (column.deadline == best->deadline && AgeOf(column) > AgeOf(*best))) {
       best = &column;
@@ -160,9 +175,9 @@ bool Chain::Holds(const KeyHash& key, const Dictionary::Code& code, uint32_t exp
 Chain::Inserted Chain::Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
                               uint32_t now) {
   assert(expires == 0 || expires > now);
-  Column* column = OpenColumn(expires, now);
-  if (column == nullptr) return {Insertion::kNoFilter};
-  if (column->tombstones.Contains(key)) return {Insertion::kTombstone};
+  bool hidden = false;
+  Column* column = OpenColumn(key, expires, now, &hidden);
+  if (column == nullptr) return {hidden ? Insertion::kTombstone : Insertion::kNoFilter};
   column->filter->Insert(key, code.block.Choose(KeyCheck(key)));
   column->used->Add(code.number);
   ++column->added;

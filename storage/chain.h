@@ -13,10 +13,14 @@
 //            columns), 16 to 32 bytes per tombstone. Every call does a bounded amount of work;
 //            dropping, joining and compressing one filter are the longest.
 //
-// Expiry: a filter has one deadline for all its keys. A key that expires at E, R
-// seconds from now, may go into any filter with a deadline in [E - R/4, E]: early by at most a
-// quarter of what remained, never late, and no bits per key. New deadlines are multiples of the
-// largest power of two <= R/4, so that different TTLs meet in the same filters.
+// Expiry: a filter has one deadline for all its keys. A key that expires at E, R seconds from now,
+// may go into any filter with a deadline in [E - R/4, E]: early by at most a quarter of what
+// remained, never late, and no bits per key. New deadlines are multiples of the largest power of
+// two
+// <= R/4, so that different TTLs meet in the same filters. A key that leaves the chain keeps the
+// deadline as its expiry, and may come back; that does not add up, because an expiry that is such a
+// multiple itself is not rounded: R is smaller then than it was for the key that the filter was
+// opened for, so the power of two divides the deadline still.
 #pragma once
 
 #include <array>
@@ -65,10 +69,13 @@ class Chain {
   // Deletes the key's entry where the evidence is strong, hides it by a tombstone where it is not.
   void Remove(const KeyHash& key, uint32_t now);
 
+  // Makes Find miss for this key without changing a cell: what it found may be another key's entry.
+  void Forget(const KeyHash& key, uint32_t now);
+
   enum class Insertion : uint8_t {
     kDone,
     kNoFilter,   // no open filter with a fitting deadline: AddFilter, or let the key wait
-    kTombstone,  // the only fitting filter hides this key
+    kTombstone,  // the fitting filters hide this key: it waits for another one
   };
   struct Inserted {
     Insertion outcome = Insertion::kNoFilter;
@@ -114,10 +121,10 @@ class Chain {
   double PredictedFalseCandidates() const;
 
   static uint32_t DeadlineFor(uint32_t expires, uint32_t now);
-  // Not after the expiry, and early by at most a quarter of what remains.
+  // Not after the expiry, and early by at most a quarter of what remains; exactly the expiry where
+  // that is a deadline already.
   static bool Fits(uint32_t deadline, uint32_t expires, uint32_t now) {
-    const uint32_t earliest = expires == 0 ? 0 : expires - (expires - now) / 4;
-    return earliest <= deadline && deadline <= expires;
+    return EarliestFor(expires, now) <= deadline && deadline <= expires;
   }
 
  private:
@@ -148,6 +155,9 @@ class Chain {
   };
   enum class DropCause : uint8_t { kRoom, kExpired, kFlushed };
 
+  static uint32_t EarliestFor(uint32_t expires, uint32_t now) {
+    return DeadlineFor(expires, now) == expires ? expires : expires - (expires - now) / 4;
+  }
   bool Expired(const Column& column, uint32_t now) const {
     return column.deadline != 0 && column.deadline <= now;
   }
@@ -159,7 +169,7 @@ class Chain {
   unsigned WantedFolds(uint32_t expires, uint32_t now) const;
   // It takes no more keys: it may be joined or compressed.
   bool IsSettled(const Column& column, uint32_t now) const;
-  Column* OpenColumn(uint32_t expires, uint32_t now);
+  Column* OpenColumn(const KeyHash& key, uint32_t expires, uint32_t now, bool* hidden);
   void Hide(Column* column, const KeyHash& key);
   void RetryTombstones(Column* column);
   void Drop(unsigned index, DropCause cause);

@@ -5,7 +5,12 @@
 // Promises:  memcached's semantics: exact while the data fit the front; in the chain, misses, false
 //            positives and wrong values within the planned rates. Never an expired, flushed,
 //            deleted or overwritten value: every way out of the front is RemoveFromFront(), which
-//            first deletes what the chain holds of the key, or hides it by a tombstone.
+//            first deletes what the chain holds of the key, or hides it by a tombstone. What a
+//            read finds, add refuses. Where that is a false positive, the key is free again after
+//            32 refused adds on average, more than 660 with chance 1e-9: each makes the chain
+//            forget the key with chance 1/32 where the evidence is weak, as it nearly always is
+//            then, and 1/65536 where it is strong. So a key that is there is lost by a refused add
+//            with chance 1.6e-3 at most.
 // Requires:  keys of this slab only, with their hashes; `now` in seconds, at least 2. Thread-safe:
 //            every public method takes the one lock, Reader holds it over several reads. Threads
 //            may be a second apart; a slab's clock is the latest time it was given.
@@ -204,6 +209,7 @@ class Slab {
   WriteResult WriteLocked(const WriteRequest& request, const Key& key, ItemPtr&& item);
   WriteResult Set(const WriteRequest& request, const Key& key, ItemPtr&& item);
   WriteResult Add(const WriteRequest& request, const Key& key, ItemPtr&& item);
+  WriteResult RefuseAdd(const Key& key, const ChainAnswer& answer);
   WriteResult Replace(const WriteRequest& request, const Key& key, ItemPtr&& item);
   WriteResult CompareAndSwap(const WriteRequest& request, const Key& key, ItemPtr&& item);
   // Append and prepend, which make their item of the old one.
@@ -289,8 +295,9 @@ class Slab {
   uint32_t flush_at_ = 0;         // 0: none is due
   unsigned demotion_effort_ = 8;  // items that DemoteBatch looks at; follows how many it demotes
   uint64_t writes_ = 0;
-  uint64_t cold_hits_ = 0;  // lately, on items of the front that would have gone next
-  uint64_t old_hits_ = 0;   // lately, in the oldest quarter of the chain
+  uint64_t refused_adds_ = 0;  // of keys that only the chain answered for
+  uint64_t cold_hits_ = 0;     // lately, on items of the front that would have gone next
+  uint64_t old_hits_ = 0;      // lately, in the oldest quarter of the chain
 };
 
 }  // namespace kbf

@@ -113,9 +113,8 @@ bool Slab::MoveToChain(Item* item, const KeyHash& hash, const Dictionary::Code& 
   const Chain::Inserted inserted = InsertInChain(item, hash, code);
   if (inserted.outcome == Chain::Insertion::kNoFilter) return false;
   if (inserted.outcome == Chain::Insertion::kTombstone) {
-    if (!config_.evictions) return false;
-    RemoveFromFront(item, hash, Cause::kEvicted);
-    return true;
+    item->set_age(1);
+    return false;
   }
   if (sampler_.IsSampled(hash)) {
     sampler_.Add(hash, ValueTag(item->value(), item->flags()), inserted.filter);

@@ -15,6 +15,13 @@ namespace {
 constexpr size_t kNumberBytesMax = 20;
 constexpr size_t kNumberItemBytesMax = 512 << 10;
 
+// One in so many refused adds of a key that only the chain answers for makes it forget the key. An
+// absent key that is found has strong evidence with chance 6e-8; of the keys that are there, at
+// most 5 % have weak evidence (planner.h), so that a refused add costs such a key's entry with
+// chance 0.05 / 32 = 1.6e-3 at most.
+constexpr uint64_t kWeakRefusals = 32;
+constexpr uint64_t kStrongRefusals = 65536;
+
 bool Extends(WriteMode mode) { return mode == WriteMode::kAppend || mode == WriteMode::kPrepend; }
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -124,10 +131,21 @@ WriteResult Slab::Add(const WriteRequest& request, const Key& key, ItemPtr&& ite
     old->set_fetched(fetched);
     return {StoreStatus::kNotStored, 0};
   }
-  // A weak answer counts as a miss, or a false positive would refuse the key for ever.
   const ChainAnswer answer = FindInChain(key);
-  if (answer.found && answer.strong) return {StoreStatus::kNotStored, 0};
+  if (answer.found) return RefuseAdd(key, answer);
   return Store(request, key, nullptr, std::move(item));
+}
+
+// What get answers, add refuses. If the answer is a false positive, it must not refuse for ever:
+// now and then it is forgotten after the refusal, so that the next get misses and the next add
+// stores.
+WriteResult Slab::RefuseAdd(const Key& key, const ChainAnswer& answer) {
+  const uint64_t forgotten_in = answer.strong ? kStrongRefusals : kWeakRefusals;
+  if (ScaleTo(Mix64(++refused_adds_ ^ key.hash.lo), forgotten_in) == 0) {
+    sampler_.Remove(key.hash);
+    chain_.Forget(key.hash, now_);
+  }
+  return {StoreStatus::kNotStored, 0};
 }
 
 WriteResult Slab::Replace(const WriteRequest& request, const Key& key, ItemPtr&& item) {
