@@ -416,7 +416,7 @@ class Ours(unittest.TestCase):
     @unittest.skipIf(SANITIZER, "bounds on memory are not tested")
     def test_too_many_slabs_are_refused_before_they_take_memory(self):
         # A limit of address space stands for the peak: 65536 slabs took 3.4 GB.
-        command = f"ulimit -v {1 << 20}; exec {BINARY} {' '.join(AS_USER)} --slabs 65536 -m 64"
+        command = f"ulimit -v {1 << 20}; exec {BINARY} {' '.join(AS_USER)} -p {free_port()} --slabs 65536 -m 64"
         code, text = run_once("-c", command, binary="/bin/bash")
         self.assertEqual(code, 1, text)
         self.assertRegex(text, r"^kbfcached: 65536 slabs take \d+ MB .* use \d+ slabs or fewer")
