@@ -54,6 +54,16 @@ class Hcbf {
   // The bits that are taken, b_1 + the sum of all counters.
   unsigned Used(uint64_t word) const { return UsedFrom(word, {0, first_level_}); }
 
+  // Whether increments and decrements can have made it: all levels fit, and nothing is behind them.
+  bool IsPossible(uint64_t word) const {
+    Level level{0, first_level_};
+    while (level.size > 0) {
+      if (level.start + level.size > word_bits_) return false;
+      level = Next(word, level);
+    }
+    return (word & ~LowMask(level.start)) == 0;
+  }
+
   // False, and the word unchanged, where no bit is left.
   [[nodiscard]] bool Increment(uint64_t* word, unsigned position) const {
     const End end = FindEnd(*word, position);

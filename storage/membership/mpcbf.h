@@ -92,6 +92,8 @@ class Mpcbf {
   AccessCost UpdateCost(const KeyHash& key) const;
 
  private:
+  friend struct MpcbfParts;  // mpcbf_image.cc
+
   static constexpr unsigned kPositionsMax = 64;
   using Counters = std::array<uint32_t, kPositionsMax>;
 

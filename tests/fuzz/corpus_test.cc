@@ -13,6 +13,7 @@
 #include "tests/fuzz/client_fuzz.h"
 #include "tests/fuzz/config_fuzz.h"
 #include "tests/fuzz/crush_fuzz.h"
+#include "tests/fuzz/filter_fuzz.h"
 #include "tests/fuzz/meta_fuzz.h"
 #include "tests/fuzz/password_fuzz.h"
 #include "tests/fuzz/replica_fuzz.h"
@@ -34,7 +35,7 @@ constexpr Target kTargets[] = {
     {"binary", protocol::FuzzBinary, 13},    {"client", protocol::FuzzClient, 8},
     {"config", server::FuzzConfig, 6},       {"crush", load::FuzzCrush, 5},
     {"trace", load::FuzzTrace, 5},           {"replica", kbf::FuzzReplica, 11},
-    {"server", server::FuzzServer, 13},
+    {"server", server::FuzzServer, 13},      {"filter", kbf::FuzzFilter, 8},
 };
 
 TEST_SUITE("fuzz") {

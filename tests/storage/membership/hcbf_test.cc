@@ -85,5 +85,27 @@ TEST_CASE("counters of a word agree with plain counters, and full words refuse")
   }
 }
 
+TEST_CASE("words that increments and decrements made are possible, and most others are not") {
+  std::mt19937_64 random(20261119);
+  for (const auto& [word_bits, first_level] : {std::pair{16u, 8u}, {32u, 20u}, {64u, 43u}}) {
+    const Hcbf hcbf(word_bits, first_level);
+    uint64_t word = 0;
+    uint64_t impossible = 0;
+    for (int step = 0; step < 10000; ++step) {
+      const unsigned position = random() % first_level;
+      if (random() % 2 == 0) {
+        static_cast<void>(hcbf.Increment(&word, position));
+      } else {
+        static_cast<void>(hcbf.Decrement(&word, position));
+      }
+      impossible += !hcbf.IsPossible(word);
+    }
+    CHECK(impossible == 0);
+    // A level that runs out of the word, and a bit behind the last level.
+    CHECK_FALSE(hcbf.IsPossible(hcbf.HighestBit() - 1));
+    CHECK_FALSE(hcbf.IsPossible(hcbf.HighestBit() >> 1));
+  }
+}
+
 TEST_SUITE_END();
 }  // namespace kbf
