@@ -100,20 +100,23 @@ class Running {
   double squares_ = 0;
 };
 
-// Like MeasureSeconds, but CPU time of this thread: machines are shared.
-inline Spread MeasureCpuSeconds(int repeats, auto&& work) {
+// CPU time of this thread: machines are shared.
+inline double CpuSecondsOf(auto&& work) {
   const auto now = [] {
     timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   };
+  const double start = now();
+  work();
+  return now() - start;
+}
+
+// Like MeasureSeconds, but CPU time.
+inline Spread MeasureCpuSeconds(int repeats, auto&& work) {
   work();
   std::vector<double> seconds;
-  for (int i = 0; i < repeats; ++i) {
-    const double start = now();
-    work();
-    seconds.push_back(now() - start);
-  }
+  for (int i = 0; i < repeats; ++i) seconds.push_back(CpuSecondsOf(work));
   std::sort(seconds.begin(), seconds.end());
   return {seconds[seconds.size() / 2], seconds.front(), seconds.back()};
 }

@@ -26,6 +26,7 @@ struct Structure {
   uint64_t memory_bits = 0;
   uint64_t keys = 0;
   unsigned first_level = 0;  // 0: by eq. 11
+  bool only_grows = false;   // words that overflow forget their counters
 
   std::string Name() const {
     if (kind == Kind::kCbf) return "CBF";
@@ -81,7 +82,7 @@ class Filter {
                                         .num_hashes = s.num_hashes,
                                         .num_accesses = s.num_accesses,
                                         .first_level = s.first_level,
-                                        .overflow_words_max = s.memory_bits});
+                                        .overflow_words_max = s.only_grows ? 0 : s.memory_bits});
       if (!filter) std::abort();
       return Any(std::move(*filter));
     }
