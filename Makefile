@@ -74,6 +74,8 @@ STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc storage/api/*.cc stora
 PROTOCOL_SRC := $(wildcard protocol/*.cc)
 SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc src/*/*.cc))
 LOAD_SRC := $(wildcard tools/kbfload/*.cc)
+JOIN_SRC := $(wildcard tools/kbfjoin/*.cc)
+TOOL_SHARED_SRC := tools/wrong_call.cc tools/files.cc
 TOOL_SRC := $(wildcard tools/*.cc)
 TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc)
 BENCH_SRC := $(wildcard bench/*.cc)
@@ -86,8 +88,10 @@ STORAGE_OBJ := $(call objects,$(STORAGE_SRC))
 PROTOCOL_OBJ := $(call objects,$(PROTOCOL_SRC))
 SERVER_OBJ := $(call objects,$(SERVER_SRC))
 LOAD_OBJ := $(call objects,$(LOAD_SRC))
+JOIN_OBJ := $(call objects,$(JOIN_SRC))
+TOOL_SHARED_OBJ := $(call objects,$(TOOL_SHARED_SRC))
 ALLOC_TEST_SRC := $(wildcard tests/alloc/*.cc)
-ALL_SRC := $(ALLOC_TEST_SRC) $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) docs/example.cc
+ALL_SRC := $(ALLOC_TEST_SRC) $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(JOIN_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) docs/example.cc
 ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
@@ -95,7 +99,7 @@ BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
         sanitizer-run format check-format lint clean distclean help soak fuzz fuzz-build coverage
 .SECONDARY:
 
-PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan
+PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan $(BUILD)/kbfjoin
 
 all: $(BUILD)/libkbf.a $(BUILD)/libkbf.so $(BUILD)/kbf.pc $(PROGRAMS)
 
@@ -146,7 +150,10 @@ $(BUILD)/kbfload: $(BUILD)/tools/kbfload.o $(BUILD)/tools/wrong_call.o $(LOAD_OB
 $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/tools/wrong_call.o $(BUILD)/libkbf.a
 	$(LINK)
 
-$(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(BUILD)/libkbf.a
+$(BUILD)/kbfjoin: $(BUILD)/tools/kbfjoin.o $(TOOL_SHARED_OBJ) $(JOIN_OBJ) $(BUILD)/libkbf.a
+	$(LINK)
+
+$(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(JOIN_OBJ) $(BUILD)/tools/files.o $(BUILD)/libkbf.a
 	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
 
 # Its operator new and, by --wrap, its C functions fail on demand, also those that the store and the server call.
@@ -258,7 +265,7 @@ fuzz:
 	@$(MAKE) --no-print-directory BUILD=build-fuzz CXX=clang++ WERROR= SANITIZE=fuzzer-no-link,$(FUZZ_SANITIZE) fuzz-build
 	@tests/fuzz/run build-fuzz $(or $(SECONDS),600) $(JOBS) $(FUZZ_NAMES)
 fuzz-build: $(patsubst %,$(BUILD)/fuzz/%,$(FUZZ_NAMES))
-$(BUILD)/libeverything.a: $(STORAGE_OBJ) $(PROTOCOL_OBJ) $(SERVER_OBJ) $(LOAD_OBJ)
+$(BUILD)/libeverything.a: $(STORAGE_OBJ) $(PROTOCOL_OBJ) $(SERVER_OBJ) $(LOAD_OBJ) $(JOIN_OBJ) $(BUILD)/tools/files.o
 	@rm -f $@
 	$(AR) rc $@ $^ && $(RANLIB) $@
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/libeverything.a
@@ -289,7 +296,7 @@ check-format:
 # longest functions. LINT_ANALYZER stops the first and bounds the second: 5 s and 4 s, with all checks still on.
 # cppcheck takes less than a second per file. All 75 files take 9 minutes 16 s of CPU, so 5 minutes on two idle cores,
 # where one clang-tidy over all of them in a row took more than 38.
-LINT_SRC = $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(TOOL_SRC)
+LINT_SRC = $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(JOIN_SRC) $(TOOL_SRC)
 LINT_ANALYZER := $(addprefix -Xclang -analyzer-config -Xclang ,c++-stdlib-inlining=false max-nodes=75000)
 LINT_STAMPS = $(patsubst %.cc,$(BUILD)/lint/%.tidy,$(LINT_SRC)) $(patsubst %.cc,$(BUILD)/lint/%.cppcheck,$(LINT_SRC))
 lint: $(LINT_STAMPS)

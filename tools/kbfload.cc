@@ -6,9 +6,7 @@
 // become a pipeline for the server on the default port.
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <clocale>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -25,25 +23,7 @@ namespace {
 
 using load::Settings;
 
-// 10M, 1e6, 250k as digits; a validator may rewrite its text before CLI11 reads the number.
-std::string ReadCount(std::string& text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, number);
-  std::string_view rest(stop, static_cast<size_t>(end - stop));
-  constexpr std::string_view kSuffixes = "kmgKMG";
-  if (code == std::errc() && rest.size() == 1 && kSuffixes.find(rest[0]) != std::string::npos) {
-    number *= std::pow(1000.0, static_cast<double>(kSuffixes.find(rest[0]) % 3 + 1));
-    rest = {};
-  }
-  if (code != std::errc() || !rest.empty() || !(number >= 0 && number < 1e15) ||
-      number != std::floor(number)) {
-    return "needs a whole number such as 1000000, 1e6 or 10M, not '" + text + "'";
-  }
-  text = std::to_string(static_cast<unsigned long long>(number));
-  return {};
-}
-const CLI::Validator kCount(ReadCount, "", "count");
+const CLI::Validator kCount = tools::Count();
 const CLI::Validator kWhole32 = tools::Whole(0, UINT32_MAX);
 const CLI::Validator kWhole53 = tools::Whole(0, 0x1p53);
 
@@ -249,23 +229,6 @@ int Dispatch(const std::vector<Command>& commands, Settings* settings, const std
   return load::kBadSettings;
 }
 
-// Why the first word is no beginning of a call; empty where it is. CLI11 would only say that a
-// subcommand is required.
-std::string FirstWordError(const std::vector<Command>& commands, int argc, char** argv) {
-  std::string names;
-  const std::string word = argc > 1 ? argv[1] : "";
-  for (const Command& command : commands) {
-    if (word == command.app->get_name()) return {};
-    names += (names.empty() ? "" : ", ") + command.app->get_name();
-  }
-  if (word.starts_with("-h") || word.starts_with("--help") || word.starts_with("--version")) {
-    return {};
-  }
-  if (word.empty()) return "give a command: " + names;
-  if (word.starts_with('-')) return "give a command before '" + word + "': " + names;
-  return "'" + word + "' is no command: use one of " + names;
-}
-
 // CLI11 says how many of "server" are required; this says what to write.
 int ExplainCall(const CLI::App& app, const CLI::ParseError& error) {
   const std::string command = tools::CommandOf(app).get_name();
@@ -311,7 +274,7 @@ int main(int argc, char** argv) {
       "  kbfload verify localhost:11211 --keys 1M --pipeline 20\n"
       "  kbfload run 127.0.0.1:11211 --fill --seconds 10 --json result.json\n"
       "  kbfload compare localhost:11211 localhost:11311 --fill --rounds 5 --seconds 2");
-  if (const std::string wrong = FirstWordError(commands, argc, argv); !wrong.empty()) {
+  if (const std::string wrong = tools::FirstWordError(app, argc, argv); !wrong.empty()) {
     std::fprintf(stderr, "kbfload: %s; see kbfload --help\n", wrong.c_str());
     return load::kBadSettings;
   }

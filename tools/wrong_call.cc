@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tools {
@@ -57,6 +58,42 @@ std::string Complaint(const CLI::App& app, const CLI::ParseError& error) {
 
 CLI::Validator Whole(double min, double max) { return Between(min, max, true); }
 CLI::Validator Real(double min, double max) { return Between(min, max, false); }
+
+CLI::Validator Count() {
+  const auto read = [](std::string& text) -> std::string {
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, code] = std::from_chars(text.data(), end, number);
+    std::string_view rest(stop, static_cast<size_t>(end - stop));
+    constexpr std::string_view kSuffixes = "kmgKMG";
+    if (code == std::errc() && rest.size() == 1 && kSuffixes.find(rest[0]) != std::string::npos) {
+      number *= std::pow(1000.0, static_cast<double>(kSuffixes.find(rest[0]) % 3 + 1));
+      rest = {};
+    }
+    if (code != std::errc() || !rest.empty() || !(number >= 0 && number < 1e15) ||
+        number != std::floor(number)) {
+      return "needs a whole number such as 1000000, 1e6 or 10M, not '" + text + "'";
+    }
+    text = std::to_string(static_cast<unsigned long long>(number));
+    return {};
+  };
+  return {read, "", "count"};
+}
+
+std::string FirstWordError(const CLI::App& app, int argc, char** argv) {
+  std::string names;
+  const std::string word = argc > 1 ? argv[1] : "";
+  for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (word == command->get_name()) return {};
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  if (word.starts_with("-h") || word.starts_with("--help") || word.starts_with("--version")) {
+    return {};
+  }
+  if (word.empty()) return "give a command: " + names;
+  if (word.starts_with('-')) return "give a command before '" + word + "': " + names;
+  return "'" + word + "' is no command: use one of " + names;
+}
 
 const CLI::App& CommandOf(const CLI::App& app) {
   const auto commands = app.get_subcommands();
