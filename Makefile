@@ -182,7 +182,7 @@ demo: $(PROGRAMS)
 	@tools/demo $(BUILD)
 
 # tests/run prints one line per step and ends with "N passed, M failed".
-check: all $(BUILD)/tests/unit $(BUILD)/tests/alloc_failure $(BUILD)/docs/example
+check: all $(BUILD)/tests/unit $(BUILD)/tests/alloc_failure $(BUILD)/docs/example $(BUILD)/bench/fig20_balance
 	@$(INSTALL_PACKAGES) 'to test' $(PACKAGES_TEST)
 	@MAKE='$(MAKE) --no-print-directory' BUILD=$(BUILD) tests/run
 
@@ -228,7 +228,7 @@ bench: $(BENCH_BIN)
 
 # The papers' figures: runs bench/fig*, draws bench/results/figures/, writes docs/EVALUATION.md. QUICK=1: smaller sizes.
 # FIGURES='fig20_balance ...' runs some of them, DRAW=1 none.
-FIGURE_BIN := $(filter $(BUILD)/bench/fig%,$(BENCH_BIN))
+FIGURE_BIN := $(filter $(BUILD)/bench/fig% $(BUILD)/bench/kbf_speed,$(BENCH_BIN))
 figures: $(PROGRAMS) $(FIGURE_BIN)
 	@$(INSTALL_PACKAGES) 'to draw figures' $(PACKAGES_FIGURES)
 	@bench/evaluate $(BUILD) $(if $(QUICK),--quick) $(if $(DRAW),--draw) $(FIGURES)

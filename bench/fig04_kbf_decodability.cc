@@ -83,6 +83,10 @@ void Global(uint64_t asked) {
            .ours = measured,
            .deviation = bench::RateDeviation(measured, double(asked)),
            .bits_per_key = 8.0 * static_cast<double>(filter.memory_bytes()) / keys});
+      bench::PrintFigureRow("[kBF] Fig. 5, decodable", {.series = "k=" + std::to_string(k),
+                                                        .x = rho,
+                                                        .theory = kbf::GlobalDecodability(rho, k),
+                                                        .ours = 1 - measured});
       const auto errors = bench::QueryPairs(0, keys, 0, [&](const kbf::KeyHash& key) {
         return filter.Query(key, kbf::PaperChoices::kFirst);
       });

@@ -3,7 +3,7 @@
 //
 // Claim:   [DBA] §4.1: 3 times as many lookups per second at 160 filters (4.5e5 against 1.5e5), and
 //          no gain, but a small loss, with a single filter.
-// Runs:    45 s, 0.3 GB
+// Runs:    45 s, 0.3 GB; --quick: 10 s
 // Last:    160 filters of 4,096 keys, 10 bits per key, single lookups: 10 times (stored)
 //          and 19 times (absent keys) as many lookups; a single filter: 0.8 times for stored keys.
 // Result:  bench/results/fig06_locator.tsv
@@ -24,7 +24,7 @@
 #include <span>
 #include <vector>
 
-#include "bench/bench.h"
+#include "bench/figures.h"
 #include "storage/kbf.h"
 #include "storage/locator.h"
 #include "storage/planner.h"
@@ -34,10 +34,12 @@ namespace {
 
 constexpr uint64_t kSeed = 20261118;
 constexpr uint32_t kValues = 3000;
-constexpr uint64_t kLookups = 200000;
-constexpr uint64_t kLookupsTimesFilters = 800000;
+uint64_t g_lookups = 200000;  // a quarter in a quick run
+uint64_t LookupsTimesFilters() { return 4 * g_lookups; }
 constexpr int kRepeats = 5;
 constexpr size_t kBatch = 256;
+constexpr uint64_t kFigureKeys = 4096;
+constexpr double kFigureBits = 10;
 constexpr uint64_t kNoFilter = ~uint64_t{0};
 constexpr unsigned kCellsPerLine = 8;  // of 8 bytes
 
@@ -249,19 +251,31 @@ double Errors(const Asked& asked, auto&& find) {
 }
 
 bench::Spread TimeSingle(const Asked& asked, auto&& find) {
-  return bench::MeasureSeconds(kRepeats, [&] {
+  return bench::MeasureCpuSeconds(kRepeats, [&] {
     for (const auto& key : asked.keys) bench::Consume(find(key).symbol);
   });
 }
 bench::Spread TimeBatched(const Chain& chain, const Asked& asked, bool with_locator) {
   std::array<kbf::QueryResult, kBatch> results;
-  return bench::MeasureSeconds(kRepeats, [&] {
+  return bench::MeasureCpuSeconds(kRepeats, [&] {
     for (size_t begin = 0; begin < asked.keys.size(); begin += kBatch) {
       const size_t count = std::min(kBatch, asked.keys.size() - begin);
       chain.FindBatch({asked.keys.data() + begin, count}, with_locator, results.data());
       bench::Consume(results[0].symbol);
     }
   });
+}
+
+// The same as rows of the figure, which come behind the table.
+std::vector<bench::FigureRow> g_figure;
+void AddToFigure(const char* way, bool stored, bool batched, double filters, double per_second,
+                 double half_range, double bits_per_key) {
+  g_figure.push_back({.series = std::string(way) + (stored ? ", stored" : ", absent") +
+                                (batched ? ", batched" : ""),
+                      .x = filters,
+                      .ours = per_second,
+                      .deviation = half_range,
+                      .bits_per_key = bits_per_key});
 }
 
 void BenchChain(const Chain& chain, uint64_t keys_per_filter, double bits_per_key) {
@@ -271,8 +285,8 @@ void BenchChain(const Chain& chain, uint64_t keys_per_filter, double bits_per_ke
   for (const bool stored : {true, false}) {
     // Fewer lookups in turn in longer chains, where one takes microseconds. The locator gets all of
     // them in any case, because the lines of a few would stay in the cache.
-    const Asked asked = MakeAsked(chain, stored, kLookups);
-    const uint64_t count = kLookupsTimesFilters / (chain.num_filters() + 8);
+    const Asked asked = MakeAsked(chain, stored, g_lookups);
+    const uint64_t count = LookupsTimesFilters() / (chain.num_filters() + 8);
     const Asked asked_in_turn = asked.First(count);
     Chain::Cost cost;
     for (uint64_t i = 0; i < count; ++i) {
@@ -286,7 +300,7 @@ void BenchChain(const Chain& chain, uint64_t keys_per_filter, double bits_per_ke
     const double errors_in_turn = Errors(asked_in_turn, in_turn);
     for (const bool batched : {false, true}) {
       const auto n = static_cast<double>(count);
-      const auto all = static_cast<double>(kLookups);
+      const auto all = static_cast<double>(g_lookups);
       const auto a = batched ? TimeBatched(chain, asked, true) : TimeSingle(asked, with_locator);
       const auto b =
           batched ? TimeBatched(chain, asked_in_turn, false) : TimeSingle(asked_in_turn, in_turn);
@@ -301,6 +315,11 @@ void BenchChain(const Chain& chain, uint64_t keys_per_filter, double bits_per_ke
           chain.rate() * (filters - stored), errors_locator, errors_in_turn,
           chain.LocatorBytesPerKey(), chain.FilterBytesPerKey());
       std::fflush(stdout);
+      if (keys_per_filter != kFigureKeys || bits_per_key != kFigureBits) continue;
+      AddToFigure("locator", stored, batched, filters, all / a.median,
+                  (all / a.low - all / a.high) / 2, 8 * chain.LocatorBytesPerKey());
+      AddToFigure("in turn", stored, batched, filters, n / b.median, (n / b.low - n / b.high) / 2,
+                  0);
     }
   }
 }
@@ -308,6 +327,8 @@ void BenchChain(const Chain& chain, uint64_t keys_per_filter, double bits_per_ke
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool quick = bench::QuickRun(argc, argv);
+  if (quick) g_lookups /= 4;
   bench::PrintHead(argc, argv,
                    "[DBA] Fig. 6: lookups/s of a chain of filters, with the locator against asking "
                    "every filter in turn; per second: median, lowest, highest",
@@ -323,10 +344,18 @@ int main(int argc, char** argv) {
       "locator_lines\tin_turn_lines\tlines_ratio\tfalse_candidates\tfalse_candidates_predicted\t"
       "locator_errors\tin_turn_errors\tlocator_bytes_per_key\tfilter_bytes_per_key\n");
   // Small filters lie in the L3 cache, 160 of the large ones (230 MB) do not.
-  for (const auto& [keys, bits] : {std::pair{4096, 10.0}, {4096, 12.0}, {65536, 10.0}}) {
+  for (const auto& [keys, bits] :
+       {std::pair{kFigureKeys, kFigureBits}, {uint64_t{4096}, 12.0}, {uint64_t{65536}, 10.0}}) {
     for (const unsigned filters : {1u, 8u, 16u, 32u, 64u, 160u}) {
       const Chain chain(*outcome.plan, filters, keys, bits);
       BenchChain(chain, keys, bits);
     }
+    if (quick) break;
+  }
+  std::printf(
+      "#\n# as rows of the figure: filters of 4,096 keys, 10 bits per key in the locator\n");
+  bench::PrintFigureColumns();
+  for (const bench::FigureRow& row : g_figure) {
+    bench::PrintFigureRow("[DBA] Fig. 6, the store's chain", row);
   }
 }

@@ -27,10 +27,20 @@ inline constexpr uint32_t kPaperValues = 3000;
 inline constexpr uint64_t kKbfSeed = 20261118;
 inline constexpr std::array<double, 4> kPaperRates = {1e-3, 1e-4, 1e-5, 1e-6};  // p
 
-// 10 million keys as in [kBF] §6.1; rates hardly depend on it, so the quick run takes fewer.
+// 10 million keys as in [kBF] §6.1; rates hardly depend on it, so the quick run takes fewer, and
+// KBF_KEYS in the environment another number.
 inline uint64_t PaperKeys(bool quick, uint64_t quick_keys = 200'000) {
-  const uint64_t keys = quick ? quick_keys : 10'000'000;
-  std::printf("# size: %llu keys\n", static_cast<unsigned long long>(keys));
+  constexpr uint64_t kFull = 10'000'000;
+  const char* wanted = std::getenv("KBF_KEYS");
+  const uint64_t keys = wanted != nullptr ? std::strtoull(wanted, nullptr, 10)
+                        : quick           ? quick_keys
+                                          : kFull;
+  if (keys < 1000 || keys > kFull) {
+    std::fprintf(stderr, "KBF_KEYS must be a number from 1000 to 10000000\n");
+    std::exit(1);
+  }
+  std::printf("# size: %llu keys (the paper: %llu)\n", static_cast<unsigned long long>(keys),
+              static_cast<unsigned long long>(kFull));
   return keys;
 }
 

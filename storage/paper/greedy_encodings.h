@@ -9,7 +9,7 @@
 // Costs:     with P bits in use, an exact bitmap of 2^P bits (128 MB at 30 bits, and half as much
 //            again while it doubles; it grows with the candidates, so a short list stays small).
 //            All 5,376 encodings of 30 bits take half a minute, the 2,577 of 27 bits a second
-//            (bench/results/fig02_encodings.tsv).
+//            (bench/fig02_encodings.cc).
 // Departs:   the papers remember what is taken in a Bloom filter, whose false positives skip
 //            encodings that were free; the bitmap is exact and skips none. Candidates are tested 64
 //            at a time, see greedy_encodings.cc.
