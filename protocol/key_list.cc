@@ -43,10 +43,6 @@ std::string_view CheckCachedump(const AllTokens& tokens) {
   return *id < kClassesEnd ? "" : "CLIENT_ERROR Illegal slab id\r\n";
 }
 
-bool BreaksLine(std::string_view key) {
-  return std::ranges::any_of(key, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
-}
-
 void AddUriEncoded(std::string_view key, ReplyWriter* row) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   for (const char c : key) {
@@ -82,7 +78,7 @@ void AddMetadumpRow(const ListedKey& listed, ReplyWriter* row) {
 
 void AddMgdumpRow(const ListedKey& listed, ReplyWriter* row) {
   row->Add("mg ");
-  if (listed.base64 || BreaksLine(listed.key)) {
+  if (listed.base64 || !IsWord(listed.key)) {
     row->Commit(EncodeBase64(listed.key, row->Room()));
     row->Add(" b\r\n");
   } else {
@@ -92,7 +88,7 @@ void AddMgdumpRow(const ListedKey& listed, ReplyWriter* row) {
 }
 
 void AddCachedumpRow(const ListedKey& listed, ReplyWriter* row) {
-  if (listed.base64 || BreaksLine(listed.key)) return;
+  if (listed.base64 || !IsWord(listed.key)) return;
   row->Add("ITEM ");
   row->Add(listed.key);
   row->Add(" [");
@@ -146,6 +142,7 @@ size_t FormatKeyRow(Op op, const ListedKey& listed, char* out) {
   return row.bytes();
 }
 
+std::string_view KeyListBegin(Op op) { return op == Op::kMgdump ? kOkLine : std::string_view(); }
 std::string_view KeyListEnd(Op op) { return op == Op::kMgdump ? "EN\r\n" : kEnd; }
 
 std::string_view KeyListRefusal(Op op) {

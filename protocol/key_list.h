@@ -46,6 +46,8 @@ uint32_t RowLimitOf(const Request& request);  // 0: none
 
 // Returns the bytes of the row, 0 where the key is left out.
 size_t FormatKeyRow(Op op, const ListedKey& listed, char* out);
+// What is sent before the rows, and after them.
+std::string_view KeyListBegin(Op op);
 std::string_view KeyListEnd(Op op);
 // The reply where dumps are switched off.
 std::string_view KeyListRefusal(Op op);

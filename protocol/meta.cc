@@ -83,7 +83,8 @@ bool ReadFlag(std::string_view token, std::string_view key, Flags* flags, Reques
       out->remove_value = true;
       return true;
     case 'E':
-      out->new_cas = ParseU64(argument);
+      // Only digits, as in the version that brought it.
+      out->new_cas = ParseDigits(argument);
       check(out->new_cas.has_value(), kBadToken);
       return true;
     case 'b': {
@@ -286,11 +287,6 @@ ParseResult ParseFlagged(char command, const MetaLine& line, Request* out) {
 
 // ---- replies ------------------------------------------------------------------------------------
 
-// A key that is not text would break the line, however it was stored.
-bool IsText(std::string_view key) {
-  return std::ranges::none_of(key, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
-}
-
 void AddKey(std::string_view key, bool base64, ReplyWriter* reply) {
   if (base64) {
     reply->Commit(EncodeBase64(key, reply->Room()));
@@ -334,7 +330,7 @@ void AddFlags(const Request& request, const Response& response, uint64_t shown, 
         reply->Number(ttl);
         break;
       case 'k':
-        base64 = base64 || !IsText(request.key);
+        base64 = base64 || !IsWord(request.key);
         AddKey(request.key, base64, reply);
         if (base64) reply->Add(" b");
         break;
@@ -424,7 +420,7 @@ Head FormatDebug(const Request& request, const Response& response, char* out) {
     return {reply.bytes(), false};
   }
   reply.Add("ME ");
-  const bool base64 = response.base64_key.value_or(request.base64_key) || !IsText(request.key);
+  const bool base64 = response.base64_key.value_or(request.base64_key) || !IsWord(request.key);
   AddKey(request.key, base64, &reply);
   reply.Add(" exp=");
   reply.Number(response.ttl < 0 ? int64_t{-1} : -response.ttl);

@@ -21,6 +21,12 @@ inline std::string_view NextToken(std::string_view* rest) {
   return token;
 }
 
+// True: as a part of a line, this is read as one word and leaves the line whole.
+inline bool IsWord(std::string_view text) {
+  constexpr std::string_view kBreaks(" \n\0", 3);
+  return !text.empty() && text.find_first_of(kBreaks) == text.npos;
+}
+
 // The first words of a line, Max at most: a line with more counts as one with Max.
 template <size_t Max>
 class Tokens {

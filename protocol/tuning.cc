@@ -11,6 +11,8 @@ namespace {
 constexpr int32_t kLargestClass = 39;      // of memcached's default sizes
 constexpr uint32_t kCrawlClassesEnd = 64;  // what the crawler takes for a class, from 1
 constexpr uint32_t kCrawlSleepMax = 1000000;
+constexpr uint32_t kAutomoveWindowMin = 3;
+constexpr uint32_t kAutomoveWindowMax = 1800;
 constexpr uint32_t kMemlimitMin = 8;
 constexpr uint32_t kMemlimitMax = 1000000000;
 
@@ -24,9 +26,17 @@ std::optional<double> ParseDouble(std::string_view token) {
   return value;
 }
 
+// memcached 1.6.45 has `freeratio` and `window` as well.
 std::string_view Automove(const AllTokens& tokens) {
-  if (tokens[2] == "ratio") {
+  if (tokens[2] == "ratio" || tokens[2] == "freeratio") {
     return tokens.count() >= 4 && ParseDouble(tokens[3]) ? kOkLine : kError;
+  }
+  if (tokens[2] == "window") {
+    const auto window = tokens.count() >= 4 ? ParseU32(tokens[3]) : std::nullopt;
+    if (!window) return kBadLine;
+    return *window >= kAutomoveWindowMin && *window <= kAutomoveWindowMax
+               ? kOkLine
+               : "CLIENT_ERROR automove window too low or too high\r\n";
   }
   const auto level = ParseU32(tokens[2]);
   if (!level) return kBadLine;

@@ -1,5 +1,5 @@
 // Commands that tune memcached internals: slabs, lru, lru_crawler, cache_memlimit, watch. These
-// internals do not exist here, so the arguments are checked as memcached 1.6.18 checks them, and
+// internals do not exist here, so the arguments are checked as memcached checks them, and
 // the command is answered without effect.
 //
 // Departs:   cache_memlimit is always refused, because the memory limit is planned at the start;

@@ -202,7 +202,7 @@ Reading Slab::ReadChain(const Key& key, const ChainAnswer& answer, const ReadOpt
     ++counters_.expired;
     return reading;
   }
-  if (!options.touch && !options.recache_below && !IsWorthPromoting(answer)) {
+  if (!options.touch && !options.recache_before && !IsWorthPromoting(answer)) {
     return ReadingOf(answer);
   }
   if (Item* item = Promote(key, answer)) {
@@ -239,7 +239,7 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options) {
   // about to expire.
   const uint32_t compared = options.recache_first ? reading.expires_before : item->expires();
   const bool expires_soon =
-      options.recache_below && compared != 0 && compared - now_ < *options.recache_below;
+      options.recache_before && compared != 0 && compared < *options.recache_before;
   reading.stale = item->stale();
   if (item->win()) {
     reading.win_sent = true;

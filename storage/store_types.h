@@ -51,9 +51,9 @@ struct ReadOptions {
   // On a miss, make an empty item with this expiry (meta N), and with this CAS number (meta E).
   std::optional<uint32_t> vivify_expires = {};
   std::optional<uint64_t> new_cas = {};
-  // The client is told to recache if the item expires in fewer seconds (meta R).
-  std::optional<uint32_t> recache_below = {};
-  bool recache_first = false;  // compare with recache_below before touch changes the expiry
+  // The client is told to recache if the item expires before this time (meta R).
+  std::optional<uint32_t> recache_before = {};
+  bool recache_first = false;  // compare with recache_before before touch changes the expiry
 };
 
 // What a read found.

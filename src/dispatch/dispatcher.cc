@@ -12,6 +12,7 @@
 
 #include "protocol/authentication.h"
 #include "protocol/binary.h"
+#include "protocol/framing.h"
 #include "protocol/meta.h"
 #include "protocol/peek.h"
 #include "protocol/text.h"
@@ -450,10 +451,11 @@ Dispatcher::Next Dispatcher::ListKeys(const Request& request, unsigned* budget) 
     return Next::kTaken;
   }
   std::unique_ptr<KeyListing>& listing = session_->key_listing_;
-  if (listing == nullptr) listing.reset(new (std::nothrow) KeyListing(request));
   if (listing == nullptr) {
-    output_.Append("SERVER_ERROR out of memory\r\n");
-    return Next::kTaken;
+    listing.reset(new (std::nothrow) KeyListing(request));
+    output_.Append(listing == nullptr ? protocol::kNoMemoryLine
+                                      : protocol::KeyListBegin(request.op));
+    if (listing == nullptr) return Next::kTaken;
   }
   // Steps that find no rows take time as well.
   for (; !output_.full() && *budget > 0; --*budget) {

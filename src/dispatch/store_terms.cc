@@ -49,8 +49,9 @@ kbf::WriteMode ModeOf(Op op) {
   }
 }
 
+// As in memcached, an item that is gone by now has a number beyond 2^31.
 int64_t TimeToLive(uint32_t expires, uint32_t now) {
-  return expires == 0 ? -1 : static_cast<int64_t>(expires) - now;
+  return expires == 0 ? -1 : static_cast<int64_t>(expires - now);
 }
 
 }  // namespace
@@ -66,11 +67,7 @@ kbf::ReadOptions ReadOptionsOf(const Request& request, const Clock& clock, uint3
     options.new_cas = request.new_cas;
   }
   options.recache_first = request.recache_first;
-  // A remaining time, not a point in time.
-  if (request.recache_exptime) {
-    const uint32_t below = clock.Expiry(*request.recache_exptime, now);
-    options.recache_below = below > now ? below - now : 0;
-  }
+  if (request.recache_exptime) options.recache_before = clock.Expiry(*request.recache_exptime, now);
   return options;
 }
 

@@ -79,26 +79,15 @@ void WriteServer(const ServerView& server, const Totals& totals, StatsSink* out)
   out->AddZeros({"time_in_listen_disabled_us"});
   out->Add("threads", server.options.threads);
   out->Add("conn_yields", totals.workers.conn_yields);
-  out->AddZeros({"hash_power_level",
-                 "hash_bytes",
-                 "hash_is_expanding",
-                 "slab_reassign_rescues",
-                 "slab_reassign_chunk_rescues",
-                 "slab_reassign_evictions_nomem",
-                 "slab_reassign_inline_reclaim",
-                 "slab_reassign_busy_items",
-                 "slab_reassign_busy_deletes",
-                 "slab_reassign_running",
-                 "slabs_moved",
-                 "lru_crawler_running",
-                 "lru_crawler_starts",
-                 "lru_maintainer_juggles",
-                 "malloc_fails",
-                 "log_worker_dropped",
-                 "log_worker_written",
-                 "log_watcher_skipped",
-                 "log_watcher_sent",
-                 "log_watchers"});
+  out->AddZeros({"hash_power_level", "hash_bytes", "hash_is_expanding", "slab_reassign_rescues",
+                 "slab_reassign_chunk_rescues", "slab_reassign_evictions_nomem",
+                 "slab_reassign_inline_reclaim", "slab_reassign_busy_items",
+                 "slab_reassign_busy_deletes", "slab_reassign_busy_nomem"});
+  out->Add("slab_reassign_last_busy_status", "none");
+  out->AddZeros({"slab_reassign_running", "slabs_moved", "lru_crawler_running",
+                 "lru_crawler_starts", "lru_maintainer_juggles", "malloc_fails",
+                 "log_worker_dropped", "log_worker_written", "log_watcher_skipped",
+                 "log_watcher_sent", "log_watchers"});
   if (server.tls != nullptr) WriteTls(server, totals, out);
   out->AddZeros({"unexpected_napi_ids", "round_robin_fallback"});
 }

@@ -119,6 +119,7 @@ void WriteAbsent(const Options& options, StatsSink* out) {
   const uint32_t napi_ids = options.inert.num_napi_ids;
   out->Add("num_napi_ids", napi_ids == 0 ? "(null)" : std::to_string(napi_ids));
   out->Add("memory_file", "(null)");
+  out->Add("client_flags_size", sizeof(uint32_t));
 }
 
 }  // namespace

@@ -291,6 +291,12 @@ TEST_SUITE("protocol") {
     CHECK(ReplyTo("mg YQ== b k\r\n", plain) == "HD ka\r\n");
     plain.base64_key = true;
     CHECK(ReplyTo("mg a k\r\n", plain) == "HD kYQ== b\r\n");
+    // But a key that is not one word of a line is always base64.
+    plain.base64_key = false;
+    CHECK(ReplyTo("mg a\t\x7f k\r\n", plain) == "HD ka\t\x7f\r\n");
+    for (const std::string& key : {"a b"s, "a\nb"s, "a\0b"s}) {
+      CHECK(ReplyTo("mg " + Encoded(key) + " b k\r\n", plain) == "HD k" + Encoded(key) + " b\r\n");
+    }
   }
 
   TEST_CASE("meta: t shows the time to live as it was at its place among the flags") {

@@ -163,7 +163,7 @@ TEST_SUITE("storage") {
       for (uint64_t i = 0; i < keys; ++i) {
         // Asking whether to recache moves a key to the front.
         const Reading reading =
-            store->Get(KeyName(i), ReadOptions{.claim_win = false, .recache_below = 1}, now);
+            store->Get(KeyName(i), ReadOptions{.claim_win = false, .recache_before = 1}, now);
         if (!reading.hit || now >= kStart + ttls[i]) continue;
         promotions += reading.from_chain;
         late += reading.expires > kStart + ttls[i];

@@ -210,9 +210,10 @@ TEST_SUITE("storage") {
     // About to expire: again one client is told.
     (void)store->Write({WriteMode::kSet, "r", "v", 0, 200}, 100);
     ReadOptions recache;
-    recache.recache_below = 30;
+    recache.recache_before = 200;
     recache.claim_win = true;
     CHECK_FALSE(store->Get("r", recache, 150).win);
+    recache.recache_before = 201;
     CHECK(store->Get("r", recache, 180).win);
     CHECK(store->Get("r", recache, 181).win_sent);
     // What remains counts after the same read has changed it, or before.
@@ -225,7 +226,14 @@ TEST_SUITE("storage") {
     const Reading touched = store->Get("t", recache, 180);
     CHECK((touched.win && touched.expires_before == 200 && touched.expires == 1000));
     CHECK(store->Get("t", recache, 181).win_sent);
+    // A touch to the past is the shortest life.
+    (void)store->Write({WriteMode::kSet, "p", "v", 0, 1000}, 100);
+    recache.recache_first = false;
+    recache.expires = kExpiredAlways;
+    CHECK(store->Get("p", recache, 180).win);
+    CHECK_FALSE(store->Get("p", 180).hit);
     (void)store->Write({WriteMode::kSet, "n", "v"}, 100);
+    recache.touch = false;
     CHECK_FALSE(store->Get("n", recache, 180).win);
   }
 
