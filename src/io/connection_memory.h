@@ -35,6 +35,11 @@ class ConnectionMemory {
     NoteWanted(bytes);
     return false;
   }
+  // What Reserve would still give to a request that waits.
+  uint64_t Room() const {
+    if (limit_ == 0) return UINT64_MAX;
+    return limit_ - std::min(limit_, bytes());
+  }
   void BeginWait() { num_waiting_.fetch_add(1, std::memory_order_relaxed); }
   void EndWait() { num_waiting_.fetch_sub(1, std::memory_order_relaxed); }
 
@@ -45,26 +50,28 @@ class ConnectionMemory {
   bool IsOverMark() const { return limit_ != 0 && bytes() > Mark(); }
   bool IsShort() const { return IsOverMark() || (limit_ != 0 && num_waiting() > 0); }
   bool IsOverLimit() const { return limit_ != 0 && bytes() > limit_; }
-  // How much must be given back before memory is not short and the largest waiting request fits.
-  uint64_t Excess() const {
+  // How much must be given back before memory is not short, `sixteenths` of the limit more are
+  // free, and the largest waiting request fits.
+  uint64_t Excess(unsigned sixteenths = 0) const {
     if (limit_ == 0) return 0;
     const uint64_t now = bytes();
     const uint64_t wanted = num_waiting() == 0 ? 0 : wanted_.load(std::memory_order_relaxed);
-    const uint64_t target = std::min(Mark(), limit_ - std::min(limit_, wanted));
+    const uint64_t target = std::min(Mark() - std::min(Mark(), limit_ / 16 * sixteenths),
+                                     limit_ - std::min(limit_, wanted));
     return now > target ? now - target : 0;
   }
   // The size of the largest waiting request is determined again, as they try again.
   void ForgetWanted() { wanted_.store(0, std::memory_order_relaxed); }
-
- private:
-  // Above this, memory is short. The last quarter is for what arrives while connections are closed.
-  uint64_t Mark() const { return limit_ / 4 * 3; }
   void NoteWanted(uint64_t bytes) {
     uint64_t wanted = wanted_.load(std::memory_order_relaxed);
     while (wanted < bytes &&
            !wanted_.compare_exchange_weak(wanted, bytes, std::memory_order_relaxed)) {
     }
   }
+
+ private:
+  // Above this, memory is short. The last quarter is for what arrives while connections are closed.
+  uint64_t Mark() const { return limit_ / 4 * 3; }
 
   const uint64_t limit_;
   std::atomic<uint64_t> held_{0};

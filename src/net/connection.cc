@@ -196,11 +196,15 @@ Connection::MaybeEnd Connection::WaitForMemory() {
     memory_wait_since_ms_ = std::max<uint64_t>(1, worker_.now_ms);
     worker_.state.connection_memory.BeginWait();
   }
-  if (worker_.now_ms < memory_wait_since_ms_ + kMemoryWaitMs) return Turn::kWaitMemory;
+  if (!HasWaitedTooLong(worker_.now_ms)) return Turn::kWaitMemory;
   EndMemoryWait();
   if (!parser_.is_binary()) worker_.output.Append(kNoBuffer);
   DiscardInput();
   return std::nullopt;
+}
+
+bool Connection::HasWaitedTooLong(uint64_t now_ms) const {
+  return memory_wait_since_ms_ != 0 && now_ms >= memory_wait_since_ms_ + kMemoryWaitMs;
 }
 
 void Connection::EndMemoryWait() {
@@ -240,6 +244,7 @@ Connection::Turn Connection::ServeTurn(bool readable) {
   for (;;) {
     const Step step = ExecuteReceived();
     if (step == Step::kBudgetUsed) return Turn::kYield;
+    if (step == Step::kPaused) return Turn::kWaitMemory;
     if (step == Step::kFull) {
       if (const MaybeEnd end = Flush()) return *end;
       continue;
@@ -372,7 +377,8 @@ Connection::Step Connection::ExecuteOne() {
   if (worker_.output.full()) return Step::kFull;
   if (skip_ > 0) Consume(skip_);
   if (worker_.input.size() < needed_) return Step::kNeedInput;
-  if (budget_ == 0 || worker_.state.shedder.MustPause()) return Step::kBudgetUsed;
+  if (budget_ == 0) return Step::kBudgetUsed;
+  if (worker_.state.shedder.MustPause()) return Step::kPaused;
   protocol::Request request;
   const protocol::ParseResult result =
       parser_.Parse(worker_.input.bytes(), worker_.limits, &request);

@@ -65,6 +65,9 @@ class Connection {
   // It moves fast enough to finish soon, or waits for its turn or for memory, not for its client, or
   // has nothing to finish.
   bool IsMoving(uint64_t now_ms) const;
+  // What its request waits for; 0: it does not wait for memory.
+  uint64_t WantedBytes() const { return memory_wait_since_ms_ == 0 ? 0 : needed_; }
+  bool HasWaitedTooLong(uint64_t now_ms) const;
   // Called every second.
   void DecayProgress() { progress_bytes_ /= 2; }
   // While the worker stops, called at intervals: how many intervals before this one passed since
@@ -86,8 +89,9 @@ class Connection {
 
  private:
   // How a turn ends, and what a step within it comes to.
+  // kWaitMemory: for memory, or until connections that hold too much of it have been closed.
   enum class Turn : uint8_t { kWaitInput, kWaitOutput, kYield, kWaitMemory, kHangUp, kClose };
-  enum class Step : uint8_t { kGoOn, kNeedInput, kFull, kBudgetUsed, kHangUp };
+  enum class Step : uint8_t { kGoOn, kNeedInput, kFull, kBudgetUsed, kPaused, kHangUp };
   // How the turn ends, or nothing: it goes on.
   using MaybeEnd = std::optional<Turn>;
 

@@ -129,7 +129,10 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
   }
   self->context_.Tick();
   for (const Arrival& arrival : arrivals) self->Add(arrival.fd, arrival.tls);
-  if (self->shed_requested_.exchange(false, std::memory_order_relaxed)) self->TakeShedStep();
+  if (self->shed_requested_.exchange(false, std::memory_order_relaxed)) {
+    self->TakeShedStep();
+    self->Retry();
+  }
   if (stop && !self->stopping_) self->FinishAll();
 }
 
@@ -260,11 +263,38 @@ bool Worker::RetryLater(Connection* connection) {
   return false;
 }
 
+// Gives turns to those that may have what they wait for, the smallest requests first: otherwise
+// many large ones would keep all others out.
+void Worker::Retry() {
+  if (retrying_.empty() || state_.shedder.MustPause()) return;
+  ConnectionMemory& memory = state_.connection_memory;
+  std::vector<Connection*> waiting = std::exchange(retrying_, {});
+  std::ranges::sort(waiting, {}, &Connection::WantedBytes);
+  uint64_t room = memory.Room();
+  size_t num_left = 0;
+  for (Connection* const connection : waiting) {
+    const uint64_t wanted = connection->WantedBytes();
+    if (wanted > room && !connection->HasWaitedTooLong(context_.now_ms)) {
+      memory.NoteWanted(wanted);
+      waiting[num_left++] = connection;
+      continue;
+    }
+    room -= std::min(room, wanted);
+    if (!ResumeLater(connection)) Remove(connection);
+  }
+  waiting.resize(num_left);
+  retrying_ = std::move(waiting);
+}
+
 void Worker::OnRetry(evutil_socket_t, short, void* worker) noexcept {
   auto* self = static_cast<Worker*>(worker);
   self->context_.Tick();
-  const std::vector<Connection*> turns = std::exchange(self->retrying_, {});
-  for (Connection* connection : turns) connection->Resume();
+  self->Retry();
+  if (self->retrying_.empty()) return;
+  // Perhaps nobody else is served, and begins it.
+  if (self->state_.connection_memory.IsShort()) self->BeginShedding();
+  if (event_pending(self->retry_, EV_TIMEOUT, nullptr)) return;
+  if (event_add(self->retry_, &kRetryInterval) != 0) event_active(self->retry_, EV_TIMEOUT, 0);
 }
 
 // One connection that has yielded goes on; then others are asked whether they are ready.
@@ -290,8 +320,7 @@ void Worker::OnSecond(evutil_socket_t fd, short, void* worker) noexcept {
   self->CloseTimedOut();
 }
 
-// ---- closing connections that hold too much
-// -----------------------------------------------------------
+// ---- closing connections that hold too much -----------------------------------------------------
 
 void Worker::BeginShedding() {
   if (state_.shedder.Begin(context_.now_ms, state_.workers.size()) ==
@@ -307,25 +336,28 @@ void Worker::TakeShedStep() {
   shed_step_ = step.number;
   if (step.action == Shedder::Action::kReport) return ReportHolders(step);
   CloseHolders(step);
-  state_.shedder.Closed();
+  if (state_.shedder.Closed() == Shedder::Outcome::kWakeWorkers) state_.shedder.WakeAll();
 }
 
 void Worker::ReportHolders(const Shedder::Step& step) {
-  WorstHolders worst;
+  HeldByScore held;
   for (Connection* at = first_; at != nullptr; at = at->next) {
     if (step.spare_moving && at->IsMoving(step.time_ms)) continue;
     const uint64_t bytes = at->HeldBytes();
-    if (bytes > 0) worst.Offer({at->ShedScore(step.time_ms), bytes});
+    if (bytes > 0) held.Add(at->ShedScore(step.time_ms), bytes);
   }
-  if (state_.shedder.Report(worst) == Shedder::Outcome::kWakeWorkers) state_.shedder.WakeAll();
+  if (state_.shedder.Report(held) == Shedder::Outcome::kWakeWorkers) state_.shedder.WakeAll();
 }
 
 void Worker::CloseHolders(const Shedder::Step& step) {
-  for (Connection* at = first_; at != nullptr && state_.connection_memory.Excess() > 0;) {
+  const ConnectionMemory& memory = state_.connection_memory;
+  for (Connection* at = first_; at != nullptr && memory.Excess(step.pressure) > 0;) {
     Connection* const connection = std::exchange(at, at->next);
-    if (step.spare_moving && connection->IsMoving(step.time_ms)) continue;
+    const bool moving = connection->IsMoving(step.time_ms);
+    if (moving && (step.spare_moving || memory.Excess() == 0)) continue;
     const uint64_t bytes = connection->HeldBytes();
-    if (bytes == 0 || connection->ShedScore(step.time_ms) < step.threshold) continue;
+    const double threshold = moving ? step.moving_threshold : step.threshold;
+    if (bytes == 0 || connection->ShedScore(step.time_ms) < threshold) continue;
     Log(kLogErrors, "<%d closed: connections hold too much memory, this one %llu bytes",
         connection->fd(), static_cast<unsigned long long>(bytes));
     context_.counters.connections_shed.Add();

@@ -70,6 +70,7 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   [[nodiscard]] bool ServeLater(Connection* connection) override;
   [[nodiscard]] bool ResumeLater(Connection* connection) override;
   [[nodiscard]] bool RetryLater(Connection* connection) override;
+  void Retry();
   void BeginShedding() override;
   void Remove(Connection* connection) override;
   void Add(int fd, bool tls);

@@ -47,7 +47,7 @@ class ConnectionOwner {
   // Another turn, after every connection that waits for one had it. False: no memory to remember
   // that.
   [[nodiscard]] virtual bool ResumeLater(Connection* connection) = 0;
-  // The same, but in some milliseconds: there is no memory for its request now.
+  // The same, but when there may be memory for its request, or connections have been closed.
   [[nodiscard]] virtual bool RetryLater(Connection* connection) = 0;
   // Connections hold too much memory: begin to close some. Not within this call.
   virtual void BeginShedding() = 0;

@@ -97,13 +97,23 @@ class Wire:
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         try:
-            self.socket.connect(address)
+            self.connect(address)
             if family == socket.AF_INET:
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError:
             self.socket.close()
             raise
         self.buffer = bytearray()
+
+    def connect(self, address):
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self.socket.connect(address)
+            except BlockingIOError:  # a unix socket whose backlog is full for the moment
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
 
     def __enter__(self):
         return self

@@ -162,6 +162,7 @@ class UnreadDumps(HeldByConnections):
 
 
 class UnfinishedRequests(HeldByConnections):
+    options = ("-c", "10000")
     HALF = b"set half 0 0 1000000\r\n" + b"h" * 600000
 
     def hold(self, count):
@@ -191,6 +192,23 @@ class UnfinishedRequests(HeldByConnections):
             self.serve_normal(300000)
             self.look()
         self.check_counters()
+
+    def test_other_clients_are_served_beside_thousands_of_small_unfinished_sets(self):
+        # Those that hold too much were closed two or three at a time, and nobody was served meanwhile.
+        count = min(4000, (raise_file_limit(10000) - 500) // 2)
+        for size in (60000, 15000, 900000):
+            self.count, sent = 0, min(size - 1000, 59000)
+            half = b"set half 0 0 %d\r\n" % size + b"h" * sent
+            for wire in self.abuse(count):
+                wire.offer(half)
+            for _ in range(10):
+                self.serve_normal(100)
+                self.look()
+                self.serve_normal(300000)
+                self.look()
+            self.leave()
+        self.assertGreater(self.kbf("connections_shed"), 0)
+        self.server.check_alive()
 
     def test_senders_of_a_byte_now_and_then_are_closed_first(self):
         left = self.hold(100)
