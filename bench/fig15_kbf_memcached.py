@@ -9,8 +9,9 @@ Runs:   10 min, 2.5 GB; --quick: 1 min, 0.3 GB. Output: bench/results/fig15_kbf_
 
 Fig. 15, x pairs in millions, ours seconds. "in process" (bench/kbf_speed.cc): CPU time of a kBF that is called as a
 library. "over the network": Debian's memcached and kbfcached on loopback, one thread each, with the same client
-(kbfload: 4 connections, 50 requests sent at once, meta protocol), CPU time of the server. memcached cannot be called in
-process, so only the last two compare like with like; Fig. 15's "seconds per million pairs" are the slopes.
+(kbfload: 4 connections, 50 requests sent at once, or one connection and one at a time; meta protocol), CPU time of the
+server. memcached cannot be called in
+process, so only servers compare like with like.
 
 Fig. 16, x MB given to memcached, ours MB (10^6 bytes). Keys of ETC's sizes and 3,000 values of ETC's sizes below 15
 bytes, as in [kBF] section 6.1. The kBF in paper mode at p: main kBF, secondary kBF and mapping. kbfcached: resident memory
@@ -24,7 +25,9 @@ import sys
 
 from servers import kbfload, print_head, server
 
-WORK = "--values 3000 --value-size tiny -c 4 --pipeline 50 --protocol meta".split()
+PAIRS = "--values 3000 --value-size tiny --protocol meta".split()
+WORK = [*PAIRS, *"-c 4 --pipeline 50".split()]
+ONE_AT_A_TIME = [*PAIRS, *"-c 1 --pipeline 1".split()]
 P_AND_K = [(10.0 ** -e, round(e / math.log10(2))) for e in (3, 4, 5, 6)]
 VALUES = 3000
 VALUE_BYTES = 8  # on average, with its entry in the mapping 16
@@ -36,7 +39,7 @@ def row(figure, series, x, ours, paper=None, bits=None):
 
 
 def speed(build, quick):
-    slopes = {}
+    slopes, alone = {}, {}
     sizes = [50_000, 200_000] if quick else [1_000_000, 2_500_000, 5_000_000]
     for binary in ("memcached", os.path.join(build, "kbfcached")):
         name = os.path.basename(binary)
@@ -51,15 +54,30 @@ def speed(build, quick):
                     seconds[operation] = result["server_cpu_us_per_op"] * keys / 1e6
                     row("[kBF] Fig. 15", f"over the network, {name}, {operation}", keys / 1e6, seconds[operation])
                 slopes[name] = {operation: value / keys * 1e6 for operation, value in seconds.items()}
+        alone[name] = one_at_a_time(binary, build, sizes[0])
     for operation in ("insert", "query", "delete"):
         for name, slope in slopes.items():
             row("[kBF] Fig. 15, CPU microseconds per operation", f"over the network, {name}, {operation}", None, slope[operation])
         row("[kBF] Fig. 15, times memcached's CPU time over ours", f"over the network, kbfcached, {operation}", None,
             slopes["memcached"][operation] / slopes["kbfcached"][operation])
-    return slopes["memcached"]
+    for name, costs in alone.items():
+        for operation, cost in costs.items():
+            row("[kBF] Fig. 15, CPU microseconds per operation", f"over the network, one at a time, {name}, {operation}", None, cost)
+    for operation in alone["memcached"]:
+        row("[kBF] Fig. 15, times memcached's CPU time over ours", f"over the network, one at a time, kbfcached, {operation}", None,
+            alone["memcached"][operation] / alone["kbfcached"][operation])
+    return slopes["memcached"], alone["memcached"]
 
 
-def in_process(build, quick, memcached):
+def one_at_a_time(binary, build, keys):
+    """CPU time of a server whose one client waits for every answer, per operation."""
+    with server(binary, 2048, 1) as address:
+        common = [address, "--keys", str(keys), *ONE_AT_A_TIME]
+        return {operation: kbfload(build, *words)["server_cpu_us_per_op"] for operation, words in
+                (("insert", ["fill", *common]), ("query", ["run", *common, "--mix", "1:0:0", "--ops", str(min(keys, 200_000))]))}
+
+
+def in_process(build, quick, memcached, memcached_alone):
     words = [os.path.join(build, "bench", "kbf_speed")] + (["--quick"] if quick else [])
     table = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
     slopes = {}
@@ -70,7 +88,10 @@ def in_process(build, quick, memcached):
             slopes[series] = float(seconds) / float(millions)  # the last one is the largest
     for series, slope in slopes.items():
         row("[kBF] Fig. 15, CPU microseconds per operation", series, None, slope)
-        row("[kBF] Fig. 15, times memcached's CPU time over ours", series, None, memcached[series.rsplit(", ", 1)[1]] / slope)
+        operation = series.rsplit(", ", 1)[1]
+        row("[kBF] Fig. 15, times memcached's CPU time over ours", series, None, memcached[operation] / slope)
+        if operation in memcached_alone:
+            row("[kBF] Fig. 15, times memcached's CPU time one at a time over ours", series, None, memcached_alone[operation] / slope)
 
 
 def planned_megabytes(build, keys):
@@ -111,8 +132,7 @@ def memory(build, quick):
 def main():
     build, quick = sys.argv[1], "--quick" in sys.argv
     print_head("[kBF] Fig. 15, 16: time and memory beside memcached", "bench/fig15_kbf_memcached.py", quick)
-    memcached = speed(build, quick)
-    in_process(build, quick, memcached)
+    in_process(build, quick, *speed(build, quick))
     memory(build, quick)
 
 
