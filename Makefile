@@ -21,7 +21,7 @@ PACKAGES_VERSUS := memcached python3 openssl
 PACKAGES_FIGURES := gnuplot-nox fonts-dejavu-core memcached python3
 PACKAGES_DEMO := memcached python3
 # The clients that the end-to-end tests use; tests/e2e/run asks for the rest.
-PACKAGES_TEST := memcached python3 openssl mandoc
+PACKAGES_TEST := memcached python3 openssl mandoc gnuplot-nox fonts-dejavu-core
 INSTALL_PACKAGES := tools/install-packages
 
 # ---- configuration -------------------------------------------------------------------------------------------------
