@@ -200,6 +200,17 @@ std::optional<Op> ModeOfSet(char mode) {
   }
 }
 
+// What the mode and the flags of ms together ask for.
+void SetModeAndFlags(Op mode, const Flags& flags, Request* out) {
+  out->op = mode;
+  out->quiet = flags.quiet;
+  if (flags.with_cas && (mode == Op::kSet || mode == Op::kReplace)) out->op = Op::kCas;
+  if (mode == Op::kAdd) out->cas = 0;
+  out->compare_cas = out->op == Op::kCas;
+  out->invalidate = out->invalidate && out->op == Op::kCas;
+  if (mode == Op::kAppend || mode == Op::kPrepend) out->vivify_exptime = flags.only_vivify;
+}
+
 ParseResult ParseSet(MetaLine line, const Limits& limits, Request* out) {
   const std::string_view all = line.rest;
   const auto length = ParseI32(NextToken(&line.rest));
@@ -216,17 +227,11 @@ ParseResult ParseSet(MetaLine line, const Limits& limits, Request* out) {
   if (const auto error = ReadFlags(line.rest, line.key, &flags, out)) {
     return Answer(*error, line_and_value, out);
   }
-  const auto op = ModeOfSet(flags.mode);
-  if (!op) return Answer("CLIENT_ERROR invalid mode for ms M token\r\n", line_and_value, out);
+  const auto mode = ModeOfSet(flags.mode);
+  if (!mode) return Answer("CLIENT_ERROR invalid mode for ms M token\r\n", line_and_value, out);
   if (flags.opaque_too_long) return Answer(kOpaqueTooLong, line_and_value, out);
 
-  out->op = *op;
-  out->quiet = flags.quiet;
-  if (flags.with_cas && (*op == Op::kSet || *op == Op::kReplace)) out->op = Op::kCas;
-  if (*op == Op::kAdd) out->cas = 0;
-  out->compare_cas = out->op == Op::kCas;
-  out->invalidate = out->invalidate && out->op == Op::kCas;
-  if (*op == Op::kAppend || *op == Op::kPrepend) out->vivify_exptime = flags.only_vivify;
+  SetModeAndFlags(*mode, flags, out);
   out->meta_flags = line.rest;
   const ParseResult result = TakeValue(line.bytes, line.line_bytes, value_bytes, limits, out);
   if (result.status == ParseStatus::kOk) FinishKey(line, flags, out);

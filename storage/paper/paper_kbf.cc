@@ -122,51 +122,49 @@ PaperCell::PaperCell(unsigned counter, uint32_t value)
 
 namespace {
 
-// The one encoding that every cell of two and of three may hold. Cells whose value shows that two
-// of their encodings are equal say nothing.
+// Cells whose value shows that two of their encodings are equal say nothing.
+bool IsPair(PaperCell cell) { return cell.counter() == 2 && cell.value() != 0; }
+bool IsTriple(const EncodingSet& set, PaperCell cell) {
+  return cell.counter() == 3 && !set.Contains(cell.value());
+}
+
+bool MayHold(const EncodingSet& set, PaperCell cell, uint32_t encoding) {
+  if (IsPair(cell)) return set.Contains(encoding ^ cell.value());
+  return !IsTriple(set, cell) || set.MayBeInTriple(encoding, cell.value());
+}
+
+// The one encoding that every cell of two and of three may hold.
 PaperAnswer Intersect(const EncodingSet& set, std::span<const PaperCell> cells) {
-  const auto fits = [&](uint32_t encoding) {
-    return std::ranges::all_of(cells, [&](PaperCell cell) {
-      if (cell.counter() == 2) return cell.value() == 0 || set.Contains(encoding ^ cell.value());
-      if (cell.counter() != 3 || set.Contains(cell.value())) return true;
-      return set.MayBeInTriple(encoding, cell.value());
-    });
-  };
   uint32_t only = 0;
+  // False: this is the second one.
   const auto keep = [&](uint32_t encoding) {
-    if (!fits(encoding)) return true;
+    const auto holds = [&](PaperCell cell) { return MayHold(set, cell, encoding); };
+    if (!std::ranges::all_of(cells, holds)) return true;
     if (only != 0) return false;
     only = encoding;
     return true;
   };
-  const auto two = std::ranges::find_if(
-      cells, [](PaperCell cell) { return cell.counter() == 2 && cell.value() != 0; });
+  bool unique = false;
+  const auto two = std::ranges::find_if(cells, IsPair);
   if (two != cells.end()) {
     const auto pair = set.Decode2(two->value());
-    if (!pair || !keep(pair->first) || !keep(pair->second)) only = 0;
-  } else if (std::ranges::any_of(cells, [&](PaperCell cell) {
-               return cell.counter() == 3 && !set.Contains(cell.value());
-             })) {
-    if (!std::ranges::all_of(set.encodings(), keep)) only = 0;
+    unique = pair && keep(pair->first) && keep(pair->second);
+  } else if (std::ranges::any_of(cells, [&](PaperCell cell) { return IsTriple(set, cell); })) {
+    unique = std::ranges::all_of(set.encodings(), keep);
   }
-  if (only == 0) return {PaperOutcome::kNotDecodable};
+  if (!unique || only == 0) return {PaperOutcome::kNotDecodable};
   return {PaperOutcome::kFound, only};
 }
 
-}  // namespace
-
-PaperAnswer DecodeCells(const EncodingSet& set, std::span<const PaperCell> cells,
-                        PaperChoices choices) {
-  // Absence first: a cell with counter 1 may be another key's.
-  if (HasEmptyCell(cells)) return {PaperOutcome::kAbsent};
-  // Of Queue2 the first value and the first that differs from it are enough, of Queue3 the first; 0
-  // is "none".
+// Of Queue2 the first value and the first that differs from it are enough, of Queue3 the first; 0
+// is "none".
+struct Queues {
   uint32_t v1 = 0;
   uint32_t v2 = 0;
   uint32_t v3 = 0;
-  for (const PaperCell cell : cells) {
+
+  void Add(PaperCell cell) {
     const uint32_t value = cell.value();
-    if (cell.counter() == 1) return {PaperOutcome::kFound, value};
     if (cell.counter() == 2) {
       if (v1 == 0) v1 = value;
       if (v2 == 0 && value != v1) v2 = value;
@@ -174,7 +172,21 @@ PaperAnswer DecodeCells(const EncodingSet& set, std::span<const PaperCell> cells
       v3 = value;
     }
   }
+};
+
+}  // namespace
+
+PaperAnswer DecodeCells(const EncodingSet& set, std::span<const PaperCell> cells,
+                        PaperChoices choices) {
+  // Absence first: a cell with counter 1 may be another key's.
+  if (HasEmptyCell(cells)) return {PaperOutcome::kAbsent};
+  Queues queues;
+  for (const PaperCell cell : cells) {
+    if (cell.counter() == 1) return {PaperOutcome::kFound, cell.value()};
+    queues.Add(cell);
+  }
   if (choices == PaperChoices::kIntersection) return Intersect(set, cells);
+  const auto [v1, v2, v3] = queues;
   if (v1 != 0 && v2 != 0) return AnswerOf(set.Decode22(v1, v2));
   if (v1 != 0 && v3 != 0 && choices == PaperChoices::kBoth) return AnswerOf(set.Decode23(v1, v3));
   return {PaperOutcome::kNotDecodable};

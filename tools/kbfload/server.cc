@@ -112,34 +112,43 @@ bool IsPort(const std::string& text) {
   return code == std::errc() && stop == end && port > 0 && port <= 65535;
 }
 
+[[noreturn]] void Refuse(const std::string& given, const std::string& why) {
+  throw std::invalid_argument("'" + given + "' is not a server: " + why);
+}
+
+std::string ParsePath(const std::string& given, const std::string& text) {
+  std::string path = text.substr(text.starts_with("/") ? 0 : 5);
+  if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
+    Refuse(given, "the path of a unix socket has 1 to 107 bytes");
+  }
+  return path;
+}
+
+void ParseHostAndPort(const std::string& given, const std::string& text, Address* address) {
+  const size_t bracket = text.starts_with("[") ? text.find(']') : 0;
+  if (bracket == std::string::npos) Refuse(given, "']' is missing");
+  const size_t colon = text.find(':', bracket);
+  address->host = bracket > 0 ? text.substr(1, bracket - 1) : text.substr(0, colon);
+  address->port = colon == std::string::npos ? "11211" : text.substr(colon + 1);
+  if (address->host.empty()) Refuse(given, "give host:port, [v6]:port or unix:/path");
+  if (colon == std::string::npos && IsAllDigits(text)) {
+    Refuse(given, "a port stands behind its host, as in 127.0.0.1:" + text);
+  }
+  if (!IsPort(address->port)) Refuse(given, "the port is a number from 1 to 65535");
+}
+
 }  // namespace
 
 Address ParseAddress(const std::string& given) {
-  const bool tls = given.starts_with("tls:");
-  const std::string text = given.substr(tls ? 4 : 0);
-  const auto refuse = [&given](const std::string& why) {
-    throw std::invalid_argument("'" + given + "' is not a server: " + why);
-  };
   Address address;
-  address.tls = tls;
+  address.tls = given.starts_with("tls:");
+  const std::string text = given.substr(address.tls ? 4 : 0);
   if (text.starts_with("unix:") || text.starts_with("/")) {
-    if (tls) refuse("TLS is for TCP");
-    address.path = text.substr(text.starts_with("/") ? 0 : 5);
-    if (address.path.empty() || address.path.size() >= sizeof(sockaddr_un::sun_path)) {
-      refuse("the path of a unix socket has 1 to 107 bytes");
-    }
-    return address;
+    if (address.tls) Refuse(given, "TLS is for TCP");
+    address.path = ParsePath(given, text);
+  } else {
+    ParseHostAndPort(given, text, &address);
   }
-  const size_t bracket = text.starts_with("[") ? text.find(']') : 0;
-  if (bracket == std::string::npos) refuse("']' is missing");
-  const size_t colon = text.find(':', bracket);
-  address.host = bracket > 0 ? text.substr(1, bracket - 1) : text.substr(0, colon);
-  address.port = colon == std::string::npos ? "11211" : text.substr(colon + 1);
-  if (address.host.empty()) refuse("give host:port, [v6]:port or unix:/path");
-  if (colon == std::string::npos && IsAllDigits(text)) {
-    refuse("a port stands behind its host, as in 127.0.0.1:" + text);
-  }
-  if (!IsPort(address.port)) refuse("the port is a number from 1 to 65535");
   return address;
 }
 
