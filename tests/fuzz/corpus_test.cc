@@ -14,6 +14,7 @@
 #include "tests/fuzz/config_fuzz.h"
 #include "tests/fuzz/crush_fuzz.h"
 #include "tests/fuzz/filter_fuzz.h"
+#include "tests/fuzz/image_fuzz.h"
 #include "tests/fuzz/meta_fuzz.h"
 #include "tests/fuzz/password_fuzz.h"
 #include "tests/fuzz/replica_fuzz.h"
@@ -36,6 +37,7 @@ constexpr Target kTargets[] = {
     {"config", server::FuzzConfig, 6},       {"crush", load::FuzzCrush, 5},
     {"trace", load::FuzzTrace, 5},           {"replica", kbf::FuzzReplica, 11},
     {"server", server::FuzzServer, 13},      {"filter", kbf::FuzzFilter, 8},
+    {"image", kbf::FuzzImage, 11},
 };
 
 TEST_SUITE("fuzz") {
