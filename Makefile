@@ -165,6 +165,7 @@ $(BUILD)/docs/example: $(BUILD)/docs/example.o $(BUILD)/libkbf.a
 
 $(BUILD)/bench/kbfload_bench: $(LOAD_OBJ) $(BUILD)/protocol/client.o
 $(BUILD)/bench/kbfload_bench: LDLIBS = $(TLS_LIBS)
+$(BUILD)/bench/eviction_sim: $(BUILD)/tools/kbfload/distribution.o
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
 	$(LINK) $(LDLIBS)
 
