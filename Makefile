@@ -70,7 +70,7 @@ COMPILE = $(CXX) $(CPPFLAGS) $(HARDENING_CXXFLAGS) $(CXXFLAGS) -MMD -MP
 
 # ---- sources: one wildcard per room --------------------------------------------------------------------------------
 
-STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc storage/api/*.cc storage/membership/*.cc storage/balance/*.cc storage/dba/*.cc storage/image/*.cc)
+STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc storage/api/*.cc storage/membership/*.cc storage/balance/*.cc storage/dba/*.cc storage/image/*.cc storage/packed/*.cc)
 PROTOCOL_SRC := $(wildcard protocol/*.cc)
 SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc src/*/*.cc))
 LOAD_SRC := $(wildcard tools/kbfload/*.cc)
@@ -80,7 +80,7 @@ TOOL_SRC := $(wildcard tools/*.cc)
 TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc)
 BENCH_SRC := $(wildcard bench/*.cc)
 PUBLIC_HEADERS := $(wildcard storage/include/kbf/*.h)
-HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h src/*/*.h protocol/*.h storage/*.h storage/paper/*.h storage/api/*.h storage/membership/*.h storage/balance/*.h storage/dba/*.h storage/image/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
+HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h src/*/*.h protocol/*.h storage/*.h storage/paper/*.h storage/api/*.h storage/membership/*.h storage/balance/*.h storage/dba/*.h storage/packed/*.h storage/image/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
 
 comma := ,
 objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
