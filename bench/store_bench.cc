@@ -220,7 +220,7 @@ class StoreBench {
         name_, per_key(usage.total_bytes()), per_key(usage.slabs.front_bytes),
         static_cast<unsigned long long>(usage.slabs.front_items), per_key(usage.slabs.cells_bytes),
         per_key(usage.slabs.locator_bytes), per_key(usage.slabs.dictionary_bytes),
-        per_key(usage.blob_bytes), per_key(usage.slabs.other_bytes),
+        per_key(usage.shared_bytes), per_key(usage.slabs.other_bytes),
         static_cast<unsigned long long>(store_->num_slabs()),
         static_cast<unsigned long long>(usage.slabs.filters),
         static_cast<unsigned long long>(usage.slabs.tombstones));

@@ -43,15 +43,12 @@ std::unique_ptr<kbf::Store> MakeStore(const Options& options) {
 
 // Where the server listens and what it has planned.
 void LogStartupSummary(const kbf::Store& store, const ListenSockets& sockets) {
-  const kbf::Plan& plan = store.plan();
   std::string where;
   for (const std::string& name : sockets.names()) where += (where.empty() ? "" : ", ") + name;
   Log(kLogAlways, "listening on %s", where.c_str());
   Log(kLogAlways,
-      "engine kbf: %s cells, k=%u, load %.2f, %.1f bytes/key in the chain, %u slabs, %.0f MB; "
-      "promised errors: false negatives <= %.1e, false positives <= %.1e",
-      std::string(kbf::CellKindName(plan.layout.kind)).c_str(), plan.layout.num_hashes, plan.load,
-      plan.bytes_per_key, store.num_slabs(),
+      "%s, %u slabs, %.0f MB; promised errors: false negatives <= %.1e, false positives <= %.1e",
+      store.engine().Summary().c_str(), store.num_slabs(),
       static_cast<double>(store.config().memory_bytes) / (1 << 20), store.config().false_negative,
       store.config().false_positive);
 }

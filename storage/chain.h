@@ -1,202 +1,152 @@
-// Chain is the approximate part of a slab: up to 64 filters, a locator that names those which may
-// hold a key, and the rules by which keys are inserted, removed and expire. It keeps no keys and no
-// values, but codes of the dictionary.
+// Chain is the approximate part of a slab, as the slab sees it: it maps keys, which it does not
+// keep, to values, which it keeps once. An engine stands behind it (engine.h); slab and store do
+// not know which. Engines divide a chain into parts: keys that are dropped and that expire
+// together, such as a filter of kbf_chain.h.
 //
-// Promises:  a key that was Inserted is found until it is Removed, its filter is dropped, or its
-//            deadline passes, but for the errors of PredictErrors. After Remove it is never found
-//            again, whatever happens to the filter: cells are changed only on strong evidence, and
-//            where that is lacking a tombstone hides the key. Nothing is found at or after its
-//            deadline. Where two filters give different answers there is none.
-// Requires:  its owner's lock; `now` never goes back. Insert a key only after Remove of the same
-//            key.
-// Costs:     filter cells, 2·G bytes per 1.6 keys of one filter for the locator (G = 8, 16, 32, 64
-//            columns), 16 to 32 bytes per tombstone. Every call does a bounded amount of work;
-//            dropping, joining and compressing one filter are the longest.
+// A value has a number while the chain can answer with it. An engine numbers values in its own way,
+// and may give one value several numbers in turn.
 //
-// Expiry: a filter has one deadline for all its keys. A key that expires at E, R seconds from now,
-// may go into any filter with a deadline in [E - R/4, E]: early by at most a quarter of what
-// remained, never late, and no bits per key. New deadlines are multiples of the largest power of
-// two
-// <= R/4, so that different TTLs meet in the same filters. A key that leaves the chain keeps the
-// deadline as its expiry, and may come back; that does not add up, because an expiry that is such a
-// multiple itself is not rounded: R is smaller then than it was for the key that the filter was
-// opened for, so the power of two divides the deadline still.
+// Promises:  - Find answers for a key that was inserted, until Remove or Forget of that key, the
+//              drop of its part, or the moment that Find names as its expiry. Exceptions are false
+//              negatives and wrong values, at the rates of PredictedErrors. An absent key is found
+//              at its rate of false positives.
+//            - After Remove or Forget the key is not found again until it is inserted again,
+//              whatever happens to other keys: what the engine cannot erase it hides.
+//            - Nothing is found at or after the expiry that it was inserted with. It may be gone
+//              before that by a quarter of the time that was left at Insert, at most; and a key
+//              that is inserted again with the expiry that Find named loses no further time.
+//            - Nothing throws, but for the constructor. Where memory is lacking a key is not
+//              inserted, or keys are lost, and memory_bytes() is true after every call.
+// Requires:  one thread at a time (the slab's lock); `now` never goes back. In this order:
+//
+//              Number, then (Holds | Remove)* of the key, then Insert of the key with the number
+//
+//            A number that Number gave may be used until the next call of Number, Grow, DropOldest,
+//            Clear or MaintainStep; Remove, Forget, Find, Holds and Insert leave it valid. A number
+//            that Find gave is valid while version() stays the same. A key is inserted only while
+//            the chain holds nothing of it: at first, or after Remove.
+// Costs:     every call does a bounded amount of work; engines say how much. No call takes another
+//            lock, but for those of values that several chains share.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <vector>
+#include <string_view>
 
-#include "storage/dictionary.h"
-#include "storage/filter.h"
 #include "storage/hash.h"
-#include "storage/hash_set.h"
-#include "storage/locator.h"
+#include "storage/maths.h"
+#include "storage/shared_bytes.h"
 #include "storage/store_counters.h"
 
 namespace kbf {
 
 struct ChainConfig {
-  unsigned filters_max = Locator::kColumnsMax;
-  double locator_bits = 12;  // per key and filter: 2.5 % false candidates, 10 % after a JOIN
+  uint32_t value_bytes_max = 1 << 20;  // longer values get no number
+  // The values of all chains of the store together take no more than this and one value per chain.
+  uint64_t shared_bytes_max = UINT64_MAX;
 };
 
 struct ChainAnswer {
   bool found = false;
-  bool old = false;         // in the oldest quarter of the filters: worth moving to the front
-  bool strong = false;      // enough evidence to change cells on it
-  uint32_t code = 0;        // of the dictionary
-  uint32_t deadline = 0;    // when it expires; 0: never
-  float evidence_bits = 0;  // kbf.h
-  uint64_t version = 0;     // of the chain when it answered; see Chain::version
+  bool old = false;      // its part is among the next to be dropped: worth moving to the front
+  bool strong = false;   // an absent key has such an answer with chance 6e-8 at most
+  uint32_t number = 0;   // of the value
+  uint32_t expires = 0;  // not found from then on; 0: never
+  uint64_t version = 0;  // of the chain when it answered; see Chain::version
+};
+
+// A value of the chain. Valid as long as its number is; a reference to `holder` keeps the bytes
+// longer. They never change.
+struct ChainValue {
+  std::string_view bytes;
+  uint32_t flags = 0;  // the client's
+  SharedHeader* holder = nullptr;
+};
+
+struct ChainErrors {
+  ErrorRates rates;             // of a look-up in this chain
+  double false_candidates = 0;  // parts that a look-up asks in vain
 };
 
 class Chain {
  public:
-  Chain(const ChainConfig& config, const FilterMaker& maker, Dictionary& dictionary);
+  virtual ~Chain() = default;
 
-  // Two steps of prefetching ahead of Find or Remove: the locator's line, then the cells of the
-  // candidates.
-  void PrefetchLocator(const KeyHash& key) const;
-  void PrefetchCells(const KeyHash& key) const;
-  ChainAnswer Find(const KeyHash& key, uint32_t now);
+  // ---- values
+
+  // The number of this value, which counts as one use of it. Nothing: the value does not occur
+  // often enough to be worth one, it is too long, or there is no room for it. No item has to be
+  // tried again for that soon; uses are counted meanwhile.
+  [[nodiscard]] virtual std::optional<uint32_t> Number(std::string_view value, uint32_t flags) = 0;
+  // REQUIRES: the number is valid
+  virtual ChainValue ValueOf(uint32_t number) const = 0;
+
+  // ---- keys
+
+  // Two steps of prefetching ahead of Find, Holds or Remove: what tells where the key may be, and
+  // after that has arrived, what is there. Both change nothing, and may be left out.
+  virtual void PrefetchPlaces(const KeyHash& key) const = 0;
+  virtual void PrefetchEntries(const KeyHash& key) const = 0;
+
+  virtual ChainAnswer Find(const KeyHash& key, uint32_t now) = 0;
   // Whether Remove and Insert of this key would change nothing: it is found, beyond doubt and not
-  // among the oldest, with this code and a deadline that fits.
-  bool Holds(const KeyHash& key, const Dictionary::Code& code, uint32_t expires, uint32_t now);
-
-  // Deletes the key's entry where the evidence is strong, hides it by a tombstone where it is not.
-  void Remove(const KeyHash& key, uint32_t now);
-
-  // Makes Find miss for this key without changing a cell: what it found may be another key's entry.
-  void Forget(const KeyHash& key, uint32_t now);
+  // among the oldest, with this value and an expiry that fits. REQUIRES: the number is valid
+  virtual bool Holds(const KeyHash& key, uint32_t number, uint32_t expires, uint32_t now) = 0;
+  // Erases what the chain holds of the key, or hides it.
+  virtual void Remove(const KeyHash& key, uint32_t now) = 0;
+  // Makes Find miss for a key that nobody stored perhaps, so that what it found may belong to
+  // another key: hides it and erases nothing.
+  virtual void Forget(const KeyHash& key, uint32_t now) = 0;
 
   enum class Insertion : uint8_t {
     kDone,
-    kNoFilter,   // no open filter with a fitting deadline: AddFilter, or let the key wait
-    kTombstone,  // the fitting filters hide this key: it waits for another one
+    kNoRoom,   // for keys with this expiry: CountWaiting, and Grow when BytesToGrow names a number
+    kRefused,  // this key cannot be told from another one for now: it stays exact
   };
   struct Inserted {
-    Insertion outcome = Insertion::kNoFilter;
-    uint64_t filter = 0;  // where done: names the filter that the key is in, see HasFilter
+    Insertion outcome = Insertion::kNoRoom;
+    uint64_t part = 0;  // where done: the part that the key is in, see HasPart
   };
-  [[nodiscard]] Inserted Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
-                                uint32_t now);
-  // Counts one more key that would go into a filter with this expiry if there were one.
-  void CountWaiting(uint32_t expires, uint32_t now);
-  // Whether enough of them wait, and the bytes of cells that such a filter would take.
-  bool IsWanted(uint32_t expires, uint32_t now) const;
-  uint64_t WantedBytes(uint32_t expires, uint32_t now) const;
-  // Opens a filter with the deadline for `expires`: of full size for keys that never expire, else
-  // for twice the keys that wait for this deadline. False: all columns are taken, or no memory.
-  bool AddFilter(uint32_t expires, uint32_t now);
+  // REQUIRES: the number is valid; expires == 0 or expires > now; the chain holds nothing of the
+  // key
+  [[nodiscard]] virtual Inserted Insert(const KeyHash& key, uint32_t number, uint32_t expires,
+                                        uint32_t now) = 0;
+  // Whether a part that Insert named still exists and was not joined with another one. A key in it
+  // that is not found was lost by an error.
+  virtual bool HasPart(uint64_t part, uint32_t now) const = 0;
 
-  bool DropOldest();
-  // Frees the codes that no filter can hold. REQUIRES: no admitted code is outstanding
-  void RecycleCodes();
-  void Clear();
-  // One bounded step of background work: clearing columns, widening the locator, expiry, JOIN,
-  // COMPRESS. False: nothing to do.
-  bool MaintainStep(uint32_t now);
+  // ---- room
 
-  // Whether a filter that Insert named still exists and was not joined into another one.
-  bool HasFilter(uint64_t sequence, uint32_t now) const;
+  // One more key, not counted before, waits in the front for room for keys with this expiry.
+  virtual void CountWaiting(uint32_t expires, uint32_t now) = 0;
+  // The memory that Grow would take for keys with this expiry. Nothing: too few wait for it.
+  virtual std::optional<uint64_t> BytesToGrow(uint32_t expires, uint32_t now) const = 0;
+  // Makes room for keys with this expiry, by more memory or by what a dropped part has left. False:
+  // there is no memory, or no more room can be made now; nothing was changed.
+  [[nodiscard]] virtual bool Grow(uint32_t expires, uint32_t now) = 0;
+  // Drops the keys of the oldest part. False: there is none.
+  virtual bool DropOldest() = 0;
+  // Drops everything: a flush.
+  virtual void Clear() = 0;
+  // One bounded step of background work, such as expiry. False: nothing to do.
+  virtual bool MaintainStep(uint32_t now) = 0;
+
+  // ---- figures
+
   // Changes whenever an answer of Find may change, but for the time.
-  uint64_t version() const { return version_; }
-
-  uint64_t filter_bytes() const { return maker_.filter_bytes(); }
-  uint64_t num_filters() const;
-  uint64_t num_keys() const;  // entries, those with a tombstone included
-  uint64_t num_tombstones() const;
-  uint64_t memory_bytes() const { return cells_bytes_ + sets_bytes_ + locator_bytes(); }
-  uint64_t cells_bytes() const { return cells_bytes_; }
-  uint64_t locator_bytes() const { return locator_ ? locator_->memory_bytes() : 0; }
-  uint64_t oldest_bytes() const;  // cells of the oldest quarter
-  const ChainCounters& counters() const { return counters_; }
-  // Error rates of a lookup in the whole chain, predicted from each filter's load and the
-  // locator's.
-  ErrorRates PredictedErrors() const;
-  // Expected number of filters queried in vain per lookup.
-  double PredictedFalseCandidates() const;
-
-  static uint32_t DeadlineFor(uint32_t expires, uint32_t now);
-  // Not after the expiry, and early by at most a quarter of what remains; exactly the expiry where
-  // that is a deadline already.
-  static bool Fits(uint32_t deadline, uint32_t expires, uint32_t now) {
-    return EarliestFor(expires, now) <= deadline && deadline <= expires;
-  }
-
- private:
-  struct Column {
-    enum class State : uint8_t { kFree, kLive, kClearing };
-    State state = State::kFree;
-    bool joining = false;   // takes no new keys
-    uint32_t deadline = 0;  // 0: never
-    uint64_t sequence = 0;  // names it for good
-    // Keys that the chain had taken before this filter's first key, and before its last one.
-    uint64_t first = 0;
-    uint64_t last = 0;
-    uint64_t added = 0;  // keys ever added to the locator's column
-    uint32_t last_insert = 0;
-    uint64_t clear_cursor = 0;
-    std::unique_ptr<Filter> filter;
-    std::optional<CodeSet> used;  // codes that its cells may hold
-    HashSet tombstones;
-  };
-  struct JoinWork {
-    unsigned from = 0;
-    unsigned to = 0;
-    uint64_t cursor = 0;
-  };
-  struct Waiting {
-    uint32_t deadline = 0;
-    uint32_t keys = 0;
-  };
-  enum class DropCause : uint8_t { kRoom, kExpired, kFlushed };
-
-  static uint32_t EarliestFor(uint32_t expires, uint32_t now) {
-    return DeadlineFor(expires, now) == expires ? expires : expires - (expires - now) / 4;
-  }
-  bool Expired(const Column& column, uint32_t now) const {
-    return column.deadline != 0 && column.deadline <= now;
-  }
-  // A filter's age is the mean of its first and its last key; this grows with it: smaller is older.
-  static uint64_t AgeOf(const Column& column) { return column.first + column.last; }
-  bool IsOpen(const Column& column) const;
-  std::optional<unsigned> FreeColumn();
-  uint64_t WaitingFor(uint32_t deadline) const;
-  unsigned WantedFolds(uint32_t expires, uint32_t now) const;
-  // It takes no more keys: it may be joined or compressed.
-  bool IsSettled(const Column& column, uint32_t now) const;
-  Column* OpenColumn(const KeyHash& key, uint32_t expires, uint32_t now, bool* hidden);
-  void Hide(Column* column, const KeyHash& key);
-  void RetryTombstones(Column* column);
-  void Drop(unsigned index, DropCause cause);
-  void Free(Column* column);
-  bool DropOneExpired(uint32_t now);
-  bool DropOneUseless(uint32_t now);
-  void CancelJoin();
-  void FinishJoin();
-  bool StartJoin(uint32_t now);
-  bool CompressOne(uint32_t now);
-  bool LocatorStep(uint64_t blocks);
-  void RefreshOrder();
-
-  ChainConfig config_;
-  const FilterMaker& maker_;
-  Dictionary& dictionary_;
-  std::optional<Locator> locator_;  // made with the first filter
-  std::array<Column, Locator::kColumnsMax> columns_;
-  uint64_t live_ = 0;  // bit i: column i is live
-  uint64_t old_ = 0;   // bit i: among the oldest quarter of the live
-  uint64_t next_sequence_ = 1;
-  uint64_t version_ = 0;
-  uint64_t cells_bytes_ = 0;
-  uint64_t sets_bytes_ = 0;
-  std::optional<JoinWork> join_;
-  std::vector<Waiting> waiting_;
-  ChainCounters counters_;
+  virtual uint64_t version() const = 0;
+  virtual uint64_t num_parts() const = 0;     // 0: the chain holds no key
+  virtual uint64_t part_bytes() const = 0;    // of a new part of full size
+  virtual uint64_t oldest_bytes() const = 0;  // of the parts whose answers are `old`
+  // Everything but the shared values, which the engine counts.
+  virtual uint64_t memory_bytes() const = 0;
+  virtual const ChainCounters& counters() const = 0;
+  virtual const DictionaryCounters& value_counters() const = 0;
+  // Adds its keys, bytes, values and parts to the slab's; other_bytes and the front are not its
+  // own.
+  virtual void AddTo(SlabUsage* usage) const = 0;
+  // From what it holds now.
+  virtual ChainErrors PredictedErrors() const = 0;
 };
 
 }  // namespace kbf

@@ -109,6 +109,8 @@ class Dictionary {
   const SymbolBlocks& blocks() const { return blocks_; }
   // REQUIRES: the code is in use. Retain the blob to keep it beyond the slab's lock.
   Blob* BlobOf(uint32_t code) const;
+  // REQUIRES: the code is in use
+  SymbolBlock BlockOf(uint32_t code) const;
   bool SameValue(uint32_t code_a, uint32_t code_b) const;
 
   CodeSet NewCodeSet() const { return CodeSet(codes_max()); }
@@ -151,7 +153,6 @@ class Dictionary {
   static_assert(sizeof(CodeEntry) == 8);
 
   uint64_t HashOf(std::string_view bytes, uint32_t flags) const;
-  SymbolBlock BlockOf(uint32_t code) const;
   uint32_t IndexSymbol(uint32_t id) const;
   bool Matches(uint32_t id, std::string_view bytes, uint32_t flags, uint64_t hash) const;
 

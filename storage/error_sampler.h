@@ -25,12 +25,12 @@ class ErrorSampler {
   struct Sample {
     KeyHash key;
     uint64_t value_tag = 0;  // hash of the value
-    uint64_t filter = 0;     // which filter it went into, as Chain::Insert named it
+    uint64_t part = 0;       // of the chain that it went into, as Chain::Insert named it
   };
 
   bool IsSampled(const KeyHash& key) const { return (Stream(key, kSampleStream) & mask_) == 0; }
 
-  void Add(const KeyHash& key, uint64_t value_tag, uint64_t filter) {
+  void Add(const KeyHash& key, uint64_t value_tag, uint64_t part) {
     if (!IsSampled(key)) return;
     Remove(key);
     if (samples_.size() == kSamplesMax) {
@@ -39,7 +39,7 @@ class ErrorSampler {
       if (!IsSampled(key) || samples_.size() == kSamplesMax) return;
     }
     try {
-      samples_.push_back({key, value_tag, filter});
+      samples_.push_back({key, value_tag, part});
     } catch (const std::bad_alloc&) {
       return;  // one sample less
     }
@@ -54,7 +54,7 @@ class ErrorSampler {
   size_t size() const { return samples_.size(); }
   uint64_t memory_bytes() const { return samples_.capacity() * sizeof(Sample); }
 
-  // The next sample in turn; null where there is none. Remove it if its filter is gone.
+  // The next sample in turn; null where there is none. Remove it if its part is gone.
   const Sample* Next() {
     if (samples_.empty()) return nullptr;
     turn_ = (turn_ + 1) % samples_.size();

@@ -35,6 +35,8 @@ class KbfFilter final : public Filter {
   uint64_t size() const override { return kbf_.size(); }
   uint64_t capacity() const override { return kbf_.capacity(); }
   uint64_t memory_bytes() const override { return kbf_.memory_bytes(); }
+  uint64_t cells() const override { return kbf_.num_cells(); }
+  uint64_t entries() const override { return kbf_.size() * kbf_.layout().num_hashes; }
   ErrorRates PredictedErrors(double match) const override { return kbf_.PredictedErrors(match); }
 
  private:

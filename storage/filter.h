@@ -1,6 +1,5 @@
-// Filter is what a chain is made of: the operations of [kBF] §3.1 that a chain needs, so that
-// another engine can be used by the same chain. CREATE is FilterMaker::Make; UPDATE is DELETE and
-// INSERT, because the new value goes to another filter.
+// Filter is what a KbfChain is made of: the operations of [kBF] §3.1 that a chain needs. CREATE is
+// FilterMaker::Make; UPDATE is DELETE and INSERT, because the new value goes to another filter.
 //
 // Requires:  all filters of a chain come from one maker; one writer, or any number of readers (the
 //            slab's lock).
@@ -37,6 +36,8 @@ class Filter {
   virtual uint64_t size() const = 0;
   virtual uint64_t capacity() const = 0;
   virtual uint64_t memory_bytes() const = 0;
+  virtual uint64_t cells() const = 0;
+  virtual uint64_t entries() const = 0;  // of all keys in all cells; the load is entries / cells
   // At the present load; `match` is γ of maths.h.
   virtual ErrorRates PredictedErrors(double match) const = 0;
 };

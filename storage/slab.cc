@@ -10,9 +10,17 @@ namespace {
 // About 0.1 ms of work.
 constexpr uint64_t kSweepBucketsPerStep = 256;
 
-// A value that took more of the memory than this would not be worth a code.
-uint32_t ValueBytesMax(const SlabConfig& config) {
-  return static_cast<uint32_t>(std::min<uint64_t>(config.item_bytes_max, config.memory_bytes / 64));
+// Values of the chains may take this part of the memory, in all slabs together.
+constexpr uint64_t kValueShare = 4;
+// A value that took more of a slab's memory than this would not be worth a number.
+constexpr uint64_t kOneValueShare = 64;
+
+ChainConfig ChainConfigOf(const SlabConfig& config, uint64_t num_slabs) {
+  ChainConfig chain;
+  chain.value_bytes_max = static_cast<uint32_t>(
+      std::min<uint64_t>(config.item_bytes_max, config.memory_bytes / kOneValueShare));
+  chain.shared_bytes_max = config.memory_bytes / kValueShare * num_slabs;
+  return chain;
 }
 
 }  // namespace
@@ -21,8 +29,7 @@ Slab::Slab(const SlabConfig& config, const Shared& shared)
     : config_(config),
       shared_(shared),
       front_(shared.secret, config.keep_cas),
-      dictionary_({config.layout, ValueBytesMax(config)}, shared.secret, shared.blobs),
-      chain_(config.chain, shared.maker, dictionary_) {}
+      chain_(shared.engine.NewChain(ChainConfigOf(config, shared.num_slabs))) {}
 
 // ---- clock and flush ----------------------------------------------------------------------------
 
@@ -51,7 +58,7 @@ void Slab::FlushNow() {
       }
     }
   }
-  chain_.Clear();
+  chain_->Clear();
   sampler_.Clear();
   generation_ = (generation_ + 1) % 4;
   ++flushes_unswept_;
@@ -116,16 +123,16 @@ bool Slab::HasExactPrefix(std::string_view key) const {
 }
 
 ChainAnswer Slab::FindInChain(const Key& key) {
-  return HasExactPrefix(key.text) ? ChainAnswer{} : chain_.Find(key.hash, now_);
+  return HasExactPrefix(key.text) ? ChainAnswer{} : chain_->Find(key.hash, now_);
 }
 
 ChainAnswer Slab::Renewed(const Key& key, const ChainAnswer& answer) {
-  return answer.version == chain_.version() ? answer : FindInChain(key);
+  return answer.version == chain_->version() ? answer : FindInChain(key);
 }
 
 void Slab::RemoveFromChain(const KeyHash& hash) {
   sampler_.Remove(hash);
-  chain_.Remove(hash, now_);
+  chain_->Remove(hash, now_);
 }
 
 Slab::ItemAnswer Slab::FindOrPromote(const Key& key) {
@@ -137,7 +144,7 @@ Slab::ItemAnswer Slab::FindOrPromote(const Key& key) {
 }
 
 Item* Slab::Promote(const Key& key, const ChainAnswer& answer) {
-  const size_t value_bytes = dictionary_.BlobOf(answer.code)->view().size();
+  const size_t value_bytes = chain_->ValueOf(answer.number).bytes.size();
   // Room first, also for what was promoted before; that may drop filters.
   MakeRoom();
   if (!MakeRoomFor(AllocatedBytes(Front::ItemBytes(key.text.size(), value_bytes, 1, true)))) {
@@ -145,11 +152,12 @@ Item* Slab::Promote(const Key& key, const ChainAnswer& answer) {
   }
   const ChainAnswer present = Renewed(key, answer);
   if (!present.found) return nullptr;
-  const Blob* blob = dictionary_.BlobOf(present.code);
-  ItemPtr made = front_.Create({key.text, blob->flags, present.deadline,
-                                static_cast<uint32_t>(blob->bytes), NextCas(), now_, generation_});
+  const ChainValue value = chain_->ValueOf(present.number);
+  ItemPtr made =
+      front_.Create({key.text, value.flags, present.expires,
+                     static_cast<uint32_t>(value.bytes.size()), NextCas(), now_, generation_});
   if (made == nullptr) return nullptr;
-  std::memcpy(made->value_data(), blob->view().data(), blob->bytes);
+  std::memcpy(made->value_data(), value.bytes.data(), value.bytes.size());
   RemoveFromChain(key.hash);
   made->set_clean(true);
   made->set_fetched(true);
@@ -188,7 +196,7 @@ Reading Slab::ReadItem(const Key& key, Item* item, const ReadOptions& options) {
 
 // Under memory pressure a key among the oldest would soon be dropped with its filter.
 bool Slab::IsWorthPromoting(const ChainAnswer& answer) const {
-  return config_.evictions && answer.old && !Fits(2 * chain_.filter_bytes());
+  return config_.evictions && answer.old && !Fits(2 * chain_->part_bytes());
 }
 
 Reading Slab::ReadChain(const Key& key, const ChainAnswer& answer, const ReadOptions& options,
@@ -259,16 +267,16 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options) {
 
 Reading Slab::ReadingOf(const ChainAnswer& answer) const {
   if (!answer.found) return {};
-  Blob* blob = dictionary_.BlobOf(answer.code);
+  const ChainValue value = chain_->ValueOf(answer.number);
   Reading reading;
   reading.hit = true;
   reading.from_chain = true;
   reading.fetched = true;
-  reading.flags = blob->flags;
-  reading.expires = reading.expires_before = answer.deadline;
+  reading.flags = value.flags;
+  reading.expires = reading.expires_before = answer.expires;
   reading.cas = kChainCas;
-  reading.value = blob->view();
-  reading.ref = SharedRef(blob);
+  reading.value = value.bytes;
+  reading.ref = SharedRef(value.holder);
   return reading;
 }
 
@@ -352,7 +360,7 @@ bool Slab::MaintainStep(uint32_t now) {
     return true;
   }
   if (flushes_unswept_ > 0) return SweepFlushed(kSweepBucketsPerStep);
-  return chain_.MaintainStep(now_);
+  return chain_->MaintainStep(now_);
 }
 
 void Slab::MeasureErrors(unsigned stored, unsigned absent, uint32_t now) {
@@ -362,16 +370,16 @@ void Slab::MeasureErrors(unsigned stored, unsigned absent, uint32_t now) {
     if (sample == nullptr) break;
     ProbeStored(*sample);
   }
-  if (chain_.num_filters() == 0) return;
+  if (chain_->num_parts() == 0) return;
   for (unsigned i = 0; i < absent; ++i) {
     ++sampler_.rates.absent_probes;
-    sampler_.rates.false_positives += chain_.Find(sampler_.AbsentKey(), now_).found;
+    sampler_.rates.false_positives += chain_->Find(sampler_.AbsentKey(), now_).found;
   }
 }
 
 void Slab::ProbeStored(const ErrorSampler::Sample& sample) {
-  const ChainAnswer answer = chain_.Find(sample.key, now_);
-  if (!chain_.HasFilter(sample.filter, now_)) {
+  const ChainAnswer answer = chain_->Find(sample.key, now_);
+  if (!chain_->HasPart(sample.part, now_)) {
     sampler_.Remove(KeyHash(sample.key));
     return;
   }
@@ -379,8 +387,8 @@ void Slab::ProbeStored(const ErrorSampler::Sample& sample) {
   ++rates.stored_asked;
   rates.false_negatives += !answer.found;
   if (!answer.found) return;
-  const Blob* blob = dictionary_.BlobOf(answer.code);
-  rates.wrong += ValueTag(blob->view(), blob->flags) != sample.value_tag;
+  const ChainValue value = chain_->ValueOf(answer.number);
+  rates.wrong += ValueTag(value.bytes, value.flags) != sample.value_tag;
 }
 
 uint64_t Slab::ValueTag(std::string_view value, uint32_t flags) const {
@@ -394,14 +402,7 @@ SlabUsage Slab::Usage() const {
   SlabUsage usage;
   usage.front_items = front_.count();
   usage.front_bytes = front_.bytes();
-  usage.chain_keys = chain_.num_keys();
-  usage.cells_bytes = chain_.cells_bytes();
-  usage.locator_bytes = chain_.locator_bytes();
-  usage.tombstones = chain_.num_tombstones();
-  usage.filters = chain_.num_filters();
-  usage.dictionary_bytes = dictionary_.memory_bytes();
-  usage.values = dictionary_.num_values();
-  usage.codes = dictionary_.num_codes();
+  chain_->AddTo(&usage);
   usage.other_bytes = MemoryBytes() - usage.front_bytes - usage.cells_bytes - usage.locator_bytes -
                       usage.dictionary_bytes;
   return usage;
@@ -413,23 +414,19 @@ SlabCounters Slab::Counters() const {
 }
 ChainCounters Slab::ChainEvents() const {
   const std::lock_guard lock(mutex_);
-  return chain_.counters();
+  return chain_->counters();
 }
-DictionaryCounters Slab::DictionaryEvents() const {
+DictionaryCounters Slab::ValueEvents() const {
   const std::lock_guard lock(mutex_);
-  return dictionary_.counters();
+  return chain_->value_counters();
 }
 MeasuredRates Slab::Measured() const {
   const std::lock_guard lock(mutex_);
   return sampler_.rates;
 }
-ErrorRates Slab::Predicted() const {
+ChainErrors Slab::Predicted() const {
   const std::lock_guard lock(mutex_);
-  return chain_.PredictedErrors();
-}
-double Slab::PredictedFalseCandidates() const {
-  const std::lock_guard lock(mutex_);
-  return chain_.PredictedFalseCandidates();
+  return chain_->PredictedErrors();
 }
 
 }  // namespace kbf

@@ -1,5 +1,5 @@
-// Slab is one hash partition of the keys: the exact front, the chain of filters behind it, the
-// dictionary of values, and the rules that move keys between them. Store is the class to use; a
+// Slab is one hash partition of the keys: the exact front, the approximate chain behind it, and the
+// rules that move keys between them. Store is the class to use; a
 // slab is its unit of locking (and, later, of migration).
 //
 // Promises:  memcached's semantics: exact while the data fit the front; in the chain, misses, false
@@ -14,18 +14,18 @@
 // Requires:  keys of this slab only, with their hashes; `now` in seconds, at least 2. Thread-safe:
 //            every public method takes the one lock, Reader holds it over several reads. Threads
 //            may be a second apart; a slab's clock is the latest time it was given.
-// Costs:     no more memory than `memory_bytes`, all of it counted: front, cells, locator,
-//            dictionary, tombstones. Work per call is bounded; the longest steps are opening,
-//            dropping, joining or compressing one filter.
+// Costs:     no more memory than `memory_bytes`, all of it counted: front, chain, samples. Work per
+//            call is bounded; the longest steps are those of the chain.
 //
 // Files:     slab.cc           clock, flush, finding, reading, background steps, figures
 //            slab_write.cc     one function per write mode; arithmetic, delete
-//            slab_demotion.cc  front to chain, and the opening of filters
+//            slab_demotion.cc  front to chain, and the growth of the chain
 //            slab_eviction.cc  the memory limit: what is removed when nothing else helps
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "storage/chain.h"
-#include "storage/dictionary.h"
+#include "storage/engine.h"
 #include "storage/error_sampler.h"
 #include "storage/front.h"
 #include "storage/hash.h"
@@ -50,8 +50,6 @@ struct SlabConfig {
   bool keep_cas = true;
   uint32_t item_bytes_max = 1 << 20;        // as CountedItemBytes counts
   std::vector<std::string> exact_prefixes;  // keys that never go to the chain
-  KbfLayout layout;
-  ChainConfig chain;
 };
 
 class Slab {
@@ -59,8 +57,7 @@ class Slab {
   // What is shared by all slabs of a store and outlives them.
   struct Shared {
     const HashSecret& secret;
-    const FilterMaker& maker;
-    BlobPool& blobs;
+    Engine& engine;
     std::atomic<uint64_t>& next_cas;
     uint64_t num_slabs;
   };
@@ -87,10 +84,10 @@ class Slab {
    public:
     explicit Reader(Slab& slab) : slab_(slab), lock_(slab.mutex_) {}
     void PrefetchFront(const KeyHash& hash) const { slab_.front_.Prefetch(hash); }
-    void PrefetchLocator(const KeyHash& hash) const { slab_.chain_.PrefetchLocator(hash); }
+    void PrefetchPlaces(const KeyHash& hash) const { slab_.chain_->PrefetchPlaces(hash); }
     // After the first two have arrived.
     void PrefetchItem(const KeyHash& hash) const { slab_.front_.PrefetchItem(hash); }
-    void PrefetchCells(const KeyHash& hash) const { slab_.chain_.PrefetchCells(hash); }
+    void PrefetchEntries(const KeyHash& hash) const { slab_.chain_->PrefetchEntries(hash); }
     Reading Read(std::string_view key, const KeyHash& hash, const ReadOptions& options,
                  uint32_t now) {
       return slab_.ReadLocked({key, hash}, options, now);
@@ -104,10 +101,9 @@ class Slab {
   SlabUsage Usage() const;
   SlabCounters Counters() const;
   ChainCounters ChainEvents() const;
-  DictionaryCounters DictionaryEvents() const;
+  DictionaryCounters ValueEvents() const;
   MeasuredRates Measured() const;
-  ErrorRates Predicted() const;
-  double PredictedFalseCandidates() const;
+  ChainErrors Predicted() const;
 
  private:
   struct Key {
@@ -253,12 +249,11 @@ class Slab {
   void DemoteBatch();
   // True: the item was removed from the front, into the chain or because it is dead.
   bool Demote(Item* item, const KeyHash& hash);
-  bool MoveToChain(Item* item, const KeyHash& hash, const Dictionary::Code& code);
+  bool MoveToChain(Item* item, const KeyHash& hash, uint32_t number);
   bool MayBeDemoted(const Item& item) const;
-  std::optional<Dictionary::Code> CodeFor(const Item& item);
-  Chain::Inserted InsertInChain(Item* item, const KeyHash& hash, const Dictionary::Code& code);
-  bool OpenFilter(uint32_t expires);
-  bool HasMemoryForFilter(uint64_t bytes);
+  Chain::Inserted InsertInChain(Item* item, const KeyHash& hash, uint32_t number);
+  bool GrowChain(uint32_t expires);
+  bool HasMemoryToGrow(uint64_t bytes);
 
   // ---- slab_eviction.cc
 
@@ -284,8 +279,7 @@ class Slab {
   // All below is guarded by mutex_.
   mutable std::mutex mutex_;
   Front front_;
-  Dictionary dictionary_;
-  Chain chain_;
+  const std::unique_ptr<Chain> chain_;
   ErrorSampler sampler_;
   SlabCounters counters_;
   uint32_t now_ = 0;  // the latest time that an operation brought

@@ -1,4 +1,4 @@
-// How items move from a slab's front to its chain, and when a filter is opened for them.
+// How items move from a slab's front to its chain, and when that grows for them.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -14,15 +14,13 @@ constexpr unsigned kBatch = 32;
 constexpr double kTargetSlackBytes = 4096;
 constexpr unsigned kEffortMin = 2;
 constexpr unsigned kEffortMax = 128;
-// Values of the dictionaries may take this part of the memory, in all slabs together.
-constexpr uint64_t kBlobShare = 4;
-// Keys with less time left are not worth a place in a filter.
+// Keys with less time left are not worth a place in the chain.
 constexpr uint32_t kDemotedSecondsMin = 60;
 
 }  // namespace
 
 // The share of the front; and all that is not taken by the rest while the whole takes little. With
-// no share everything that repeats goes to the filters at once.
+// no share everything that repeats goes to the chain at once.
 double Slab::FrontTarget() const {
   if (config_.front_share == 0) return 0;
   const auto budget = static_cast<double>(Budget());
@@ -51,12 +49,12 @@ void Slab::DemoteBatch() {
     // The hand has been all round the table.
     if (std::any_of(batch.begin(), end, [&](const Cold& c) { return c.item == item; })) break;
     batch[count] = {item, front_.HashOf(*item)};
-    if (!item->clean()) chain_.PrefetchLocator(batch[count].hash);
+    if (!item->clean()) chain_->PrefetchPlaces(batch[count].hash);
     ++count;
     over -= static_cast<double>(AllocatedBytes(item->total_bytes()));
   }
   for (unsigned i = 0; i < count; ++i) {
-    if (!batch[i].item->clean()) chain_.PrefetchCells(batch[i].hash);
+    if (!batch[i].item->clean()) chain_->PrefetchEntries(batch[i].hash);
   }
   unsigned removed = 0;
   for (unsigned i = 0; i < count; ++i) removed += Demote(batch[i].item, batch[i].hash);
@@ -75,13 +73,13 @@ bool Slab::Demote(Item* item, const KeyHash& hash) {
     return false;
   }
   if (!MayBeDemoted(*item)) return false;
-  const std::optional<Dictionary::Code> code = CodeFor(*item);
-  if (!code) {
+  const std::optional<uint32_t> number = chain_->Number(item->value(), item->flags());
+  if (!number) {
     item->set_unique(true);
     return false;
   }
   if (!item->clean()) {
-    const bool held = chain_.Holds(hash, *code, item->expires(), now_);
+    const bool held = chain_->Holds(hash, *number, item->expires(), now_);
     if (!held) RemoveFromChain(hash);
     item->set_clean(true);  // the chain holds nothing older than the item
     if (held) {             // refreshed with the value that the chain has: nothing to write there
@@ -89,7 +87,7 @@ bool Slab::Demote(Item* item, const KeyHash& hash) {
       return true;
     }
   }
-  return MoveToChain(item, hash, *code);
+  return MoveToChain(item, hash, *number);
 }
 
 bool Slab::MayBeDemoted(const Item& item) const {
@@ -99,56 +97,46 @@ bool Slab::MayBeDemoted(const Item& item) const {
   return item.expires() == 0 || item.expires() - now_ >= kDemotedSecondsMin;
 }
 
-// Nothing: the value is too rare for a code, or there is no room for another one.
-std::optional<Dictionary::Code> Slab::CodeFor(const Item& item) {
-  // The memory of values is bounded too: beyond that, only those that are there already.
-  const bool full = shared_.blobs.bytes() > config_.memory_bytes / kBlobShare * shared_.num_slabs;
-  // Values that were admitted for a filter that was never opened.
-  if (full && chain_.num_filters() == 0) chain_.RecycleCodes();
-  if (full && !dictionary_.Knows(item.value(), item.flags())) return std::nullopt;
-  return dictionary_.Admit(item.value(), item.flags());
-}
-
-bool Slab::MoveToChain(Item* item, const KeyHash& hash, const Dictionary::Code& code) {
-  const Chain::Inserted inserted = InsertInChain(item, hash, code);
-  if (inserted.outcome == Chain::Insertion::kNoFilter) return false;
-  if (inserted.outcome == Chain::Insertion::kTombstone) {
+bool Slab::MoveToChain(Item* item, const KeyHash& hash, uint32_t number) {
+  const Chain::Inserted inserted = InsertInChain(item, hash, number);
+  if (inserted.outcome == Chain::Insertion::kNoRoom) return false;
+  if (inserted.outcome == Chain::Insertion::kRefused) {
     item->set_age(1);
     return false;
   }
   if (sampler_.IsSampled(hash)) {
-    sampler_.Add(hash, ValueTag(item->value(), item->flags()), inserted.filter);
+    sampler_.Add(hash, ValueTag(item->value(), item->flags()), inserted.part);
   }
   RemoveFromFront(item, hash, Cause::kDemoted);
   return true;
 }
 
-// Inserts the key, if need be in a filter that is opened for it.
-Chain::Inserted Slab::InsertInChain(Item* item, const KeyHash& hash, const Dictionary::Code& code) {
-  const Chain::Inserted inserted = chain_.Insert(hash, code, item->expires(), now_);
-  if (inserted.outcome != Chain::Insertion::kNoFilter) return inserted;
+// Inserts the key, for which the chain grows if need be.
+Chain::Inserted Slab::InsertInChain(Item* item, const KeyHash& hash, uint32_t number) {
+  const Chain::Inserted inserted = chain_->Insert(hash, number, item->expires(), now_);
+  if (inserted.outcome != Chain::Insertion::kNoRoom) return inserted;
   item->set_age(1);
-  if (!item->waiting()) chain_.CountWaiting(item->expires(), now_);  // each item once
+  if (!item->waiting()) chain_->CountWaiting(item->expires(), now_);  // each item once
   item->set_waiting(true);
-  if (!OpenFilter(item->expires())) return inserted;
-  // A filter that was dropped for the new one may have freed the code.
-  const auto fresh = dictionary_.Admit(item->value(), item->flags());
-  return fresh ? chain_.Insert(hash, *fresh, item->expires(), now_) : inserted;
+  if (!GrowChain(item->expires())) return inserted;
+  // Growth may have freed the number.
+  const std::optional<uint32_t> fresh = chain_->Number(item->value(), item->flags());
+  return fresh ? chain_->Insert(hash, *fresh, item->expires(), now_) : inserted;
 }
 
-// A filter for keys with this expiry, if enough of them wait and there is memory for it. Where all
-// columns of the locator are taken but there is memory, the keys wait in the front.
-bool Slab::OpenFilter(uint32_t expires) {
-  return chain_.IsWanted(expires, now_) && HasMemoryForFilter(chain_.WantedBytes(expires, now_)) &&
-         chain_.AddFilter(expires, now_);
+// Room for keys with this expiry, if enough of them wait and there is memory for it. Where the
+// chain cannot grow although there is memory, the keys wait in the front.
+bool Slab::GrowChain(uint32_t expires) {
+  const std::optional<uint64_t> bytes = chain_->BytesToGrow(expires, now_);
+  return bytes && HasMemoryToGrow(*bytes) && chain_->Grow(expires, now_);
 }
 
-// There is room, or the oldest filter is dropped to make some, or the front, if it has more than
-// its share, will give way to the first filters.
-bool Slab::HasMemoryForFilter(uint64_t bytes) {
+// There is room, or the oldest part is dropped to make some, or the front, if it has more than its
+// share, will give way to the first parts.
+bool Slab::HasMemoryToGrow(uint64_t bytes) {
   if (Fits(bytes)) return true;
   if (!config_.evictions) return false;
-  if (chain_.num_filters() >= 2) return chain_.DropOldest();
+  if (chain_->num_parts() >= 2) return chain_->DropOldest();
   return static_cast<double>(front_.bytes()) >
          config_.front_share * static_cast<double>(Budget()) + static_cast<double>(bytes);
 }

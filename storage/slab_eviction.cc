@@ -19,16 +19,15 @@ constexpr uint64_t kRetiredBucketsPerWrite = 8;
 }  // namespace
 
 uint64_t Slab::MemoryBytes() const {
-  return front_.bytes() + chain_.memory_bytes() + dictionary_.memory_bytes() +
-         sampler_.memory_bytes() + sizeof(*this);
+  return front_.bytes() + chain_->memory_bytes() + sampler_.memory_bytes() + sizeof(*this);
 }
 
 uint64_t Slab::Budget() const {
-  // Values that the dictionaries share count once for all slabs, and so do items that were removed
-  // but are still being sent.
-  const uint64_t blobs = (shared_.blobs.bytes() + DetachedBytes()) / shared_.num_slabs;
+  // Values that the chains share count once for all slabs, and so do items that were removed but
+  // are still being sent.
+  const uint64_t shared = (shared_.engine.shared_bytes() + DetachedBytes()) / shared_.num_slabs;
   return std::max(config_.memory_bytes / 4,
-                  config_.memory_bytes - std::min(config_.memory_bytes, blobs));
+                  config_.memory_bytes - std::min(config_.memory_bytes, shared));
 }
 
 void Slab::MakeRoom() {
@@ -48,21 +47,22 @@ void Slab::DecayHits() {
   old_hits_ /= 2;
 }
 
-// Frees an item, a filter or what was flushed. False: there is nothing left.
+// Frees an item, a part of the chain or what was flushed. False: there is nothing left.
 bool Slab::EvictSome() {
   if (front_.has_retired()) {
     FreeRetired(1);
     return true;
   }
-  return FrontIsColder() ? EvictCold() || chain_.DropOldest() : chain_.DropOldest() || EvictCold();
+  return FrontIsColder() ? EvictCold() || chain_->DropOldest()
+                         : chain_->DropOldest() || EvictCold();
 }
 
 // Which of the two loses fewer hits per byte by its next eviction?
 bool Slab::FrontIsColder() const {
-  if (chain_.num_filters() == 0) return true;
+  if (chain_->num_parts() == 0) return true;
   const auto front_bytes = static_cast<double>(front_.bytes());
   if (front_bytes <= config_.front_share * static_cast<double>(Budget())) return false;
-  const auto old_bytes = static_cast<double>(chain_.oldest_bytes());
+  const auto old_bytes = static_cast<double>(chain_->oldest_bytes());
   if (old_bytes == 0) return true;
   // About half of the front's items are cold at a time.
   return static_cast<double>(cold_hits_) * old_bytes <=

@@ -143,7 +143,7 @@ WriteResult Slab::RefuseAdd(const Key& key, const ChainAnswer& answer) {
   const uint64_t forgotten_in = answer.strong ? kStrongRefusals : kWeakRefusals;
   if (ScaleTo(Mix64(++refused_adds_ ^ key.hash.lo), forgotten_in) == 0) {
     sampler_.Remove(key.hash);
-    chain_.Forget(key.hash, now_);
+    chain_->Forget(key.hash, now_);
   }
   return {StoreStatus::kNotStored, 0};
 }
@@ -251,7 +251,7 @@ void Slab::RemoveIfExpired(Item* item, const KeyHash& hash) {
 Item* Slab::LinkItem(const KeyHash& hash, Item* old, ItemPtr&& item) {
   item->set_generation(generation_);
   // An older copy in the chain stays there, shadowed by the new item, until that is removed.
-  item->set_clean(old != nullptr ? old->clean() : chain_.num_filters() == 0);
+  item->set_clean(old != nullptr ? old->clean() : chain_->num_parts() == 0);
   return old != nullptr ? front_.Replace(old, std::move(item), hash)
                         : front_.Link(std::move(item), hash);
 }

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
-#include "storage/blob_pool.h"
-#include "storage/filter.h"
 #include "storage/slab.h"
 
 namespace kbf {
@@ -22,9 +21,6 @@ constexpr uint64_t kFilterKeysMin = 2048;
 constexpr uint64_t kFiltersPerSlab = 24;
 // What the allocator loses to fragmentation, measured with tests/storage/store_memory_test.cc.
 constexpr double kMemoryMargin = 0.96;
-// A lookup queries more filters than one: the locator passes 2.5 % to 12 % of up to 64, so each
-// filter gets this part of the false-positive budget.
-constexpr double kFalsePositiveShare = 1.0 / 8;
 
 StoreConfig WithDefaults(StoreConfig config) {
   if (config.num_slabs == 0) {
@@ -75,17 +71,16 @@ std::string TooManySlabs(const StoreConfig& config, uint64_t slab_bytes) {
 
 Store::CreateOutcome Store::Create(const StoreConfig& asked, const HashSecret& secret) {
   if (std::string error = ErrorIn(asked); !error.empty()) return {nullptr, error};
-  const PlanOutcome planned = MakePlan(
-      {asked.false_negative, asked.false_positive * kFalsePositiveShare, asked.distinct_values});
-  if (!planned.plan) return {nullptr, planned.error};
-  return Create(asked, *planned.plan, secret);
-}
-
-Store::CreateOutcome Store::Create(const StoreConfig& asked, const Plan& plan,
-                                   const HashSecret& secret) {
-  if (std::string error = ErrorIn(asked); !error.empty()) return {nullptr, error};
   const StoreConfig config = WithDefaults(asked);
-  std::unique_ptr<Store> store(new Store(config, plan, secret));
+  EngineOutcome made = MakeEngine({.kind = config.engine,
+                                   .false_negative = config.false_negative,
+                                   .false_positive = config.false_positive,
+                                   .distinct_values = config.distinct_values,
+                                   .part_keys = config.filter_keys,
+                                   .num_slabs = config.num_slabs},
+                                  secret);
+  if (made.engine == nullptr) return {nullptr, std::move(made.error)};
+  std::unique_ptr<Store> store(new Store(config, std::move(made.engine), secret));
   // All empty slabs take the same, so the first one shows the sum before the others are made.
   store->AddSlab();
   const uint64_t slab_bytes = store->Usage().total_bytes();
@@ -96,12 +91,8 @@ Store::CreateOutcome Store::Create(const StoreConfig& asked, const Plan& plan,
   return {std::move(store), {}};
 }
 
-Store::Store(const StoreConfig& config, const Plan& plan, const HashSecret& secret)
-    : config_(config),
-      plan_(plan),
-      secret_(secret),
-      maker_(MakeKbfFilters(plan, config.filter_keys)),
-      blobs_(std::make_unique<BlobPool>()) {}
+Store::Store(const StoreConfig& config, std::unique_ptr<Engine> engine, const HashSecret& secret)
+    : config_(config), secret_(secret), engine_(std::move(engine)) {}
 
 Store::~Store() = default;
 
@@ -116,9 +107,8 @@ void Store::AddSlab() {
   slab.keep_cas = config.keep_cas;
   slab.item_bytes_max = config.item_bytes_max;
   slab.exact_prefixes = config.exact_prefixes;
-  slab.layout = plan_.layout;
-  slabs_.push_back(std::make_unique<Slab>(
-      slab, Slab::Shared{secret_, *maker_, *blobs_, next_cas_, config.num_slabs}));
+  slabs_.push_back(
+      std::make_unique<Slab>(slab, Slab::Shared{secret_, *engine_, next_cas_, config.num_slabs}));
 }
 
 Reading Store::Get(std::string_view key, const ReadOptions& options, uint32_t now) {
@@ -147,12 +137,12 @@ class Store::Batch {
     if (kReading && count_ < 2) return;
     ForEach([](Slab::Reader& reader, const Asked& asked) {
       reader.PrefetchFront(asked.hash);
-      if (kReading) reader.PrefetchLocator(asked.hash);
+      if (kReading) reader.PrefetchPlaces(asked.hash);
     });
     if (count_ < 2) return;  // a single write makes its item meanwhile
     ForEach([](Slab::Reader& reader, const Asked& asked) {
       reader.PrefetchItem(asked.hash);
-      if (kReading) reader.PrefetchCells(asked.hash);
+      if (kReading) reader.PrefetchEntries(asked.hash);
     });
   }
   struct Asked {
@@ -273,7 +263,7 @@ SlabCounters Store::CountersOf(unsigned slab) const { return slabs_[slab]->Count
 
 StoreUsage Store::Usage() const {
   StoreUsage usage;
-  usage.blob_bytes = blobs_->bytes();
+  usage.shared_bytes = engine_->shared_bytes();
   for (const auto& slab : slabs_) AddCounters(slab->Usage(), &usage.slabs);
   return usage;
 }
@@ -290,9 +280,9 @@ ChainCounters Store::ChainEvents() const {
   return sum;
 }
 
-DictionaryCounters Store::DictionaryEvents() const {
+DictionaryCounters Store::ValueEvents() const {
   DictionaryCounters sum;
-  for (const auto& slab : slabs_) AddCounters(slab->DictionaryEvents(), &sum);
+  for (const auto& slab : slabs_) AddCounters(slab->ValueEvents(), &sum);
   return sum;
 }
 
@@ -302,13 +292,14 @@ StoreErrors Store::Errors() const {
   errors.promised_false_positive = config_.false_positive;
   double keys = 0;
   for (const auto& slab : slabs_) {
-    const ErrorRates one = slab->Predicted();
+    const ChainErrors predicted = slab->Predicted();
+    const ErrorRates& one = predicted.rates;
     const auto size = static_cast<double>(slab->Usage().chain_keys);
     keys += size;
     errors.predicted.false_negative += one.false_negative * size;
     errors.predicted.weak += one.weak * size;
     errors.predicted.false_positive += one.false_positive / num_slabs();
-    errors.false_candidates += slab->PredictedFalseCandidates() / num_slabs();
+    errors.false_candidates += predicted.false_candidates / num_slabs();
     AddCounters(slab->Measured(), &errors.measured);
   }
   if (keys > 0) {

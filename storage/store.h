@@ -2,8 +2,8 @@
 // room's front door.
 //
 // Recently written and read items are in an exact table, the front. Items that memcached would soon
-// evict are moved to a chain of key-value Bloom filters, which keep no keys and each distinct value
-// once, if their values repeat.
+// evict are moved to a chain, which keeps no keys and each distinct value once, if their values
+// repeat. An engine (engine.h) makes the chains: by default of key-value Bloom filters.
 //
 // Promises:  exact while the data fit the front. In the chain: a stored key misses with chance
 //            `false_negative` at most, an absent key is found with chance `false_positive`, both as
@@ -25,30 +25,30 @@
 #include <string_view>
 #include <vector>
 
+#include "storage/chain.h"
+#include "storage/engine.h"
 #include "storage/hash.h"
-#include "storage/planner.h"
 #include "storage/store_counters.h"
 #include "storage/store_types.h"
 
 namespace kbf {
 
-class BlobPool;
-class FilterMaker;
 class Slab;
 
 struct StoreConfig {
+  EngineKind engine = EngineKind::kKbf;
   uint64_t memory_bytes = uint64_t{64} << 20;
   double false_negative = 2e-3;  // budgets of a lookup in the chain
   double false_positive = 2e-5;
-  uint64_t distinct_values = 3000;  // per slab, that the filters must tell apart at least
+  uint64_t distinct_values = 3000;  // per slab, that the chain must tell apart at least
   // While everything takes less than this part of the memory, nothing is moved to the chain.
   double exact_share = 0;
   // Of the memory, for items that are kept exactly although they could live in the chain. 0:
-  // everything that repeats goes to the filters at once; 1: nothing does. A sixteenth holds the
+  // everything that repeats goes to the chain at once; 1: nothing does. A sixteenth holds the
   // papers' workload in a ninth of memcached's bytes per key (bench/results/versus_memory.tsv).
   double front_share = 0.0625;
   unsigned num_slabs = 0;    // a power of two; 0: by memory
-  uint64_t filter_keys = 0;  // 0: by memory
+  uint64_t filter_keys = 0;  // that a chain drops together; 0: by memory
   bool evictions = true;
   bool keep_cas = true;
   uint32_t item_bytes_max = 1 << 20;
@@ -59,16 +59,16 @@ inline constexpr uint64_t kMemoryBytesMin = uint64_t{2} << 20;
 inline constexpr unsigned kSlabsMax = 65536;
 
 struct StoreUsage {
-  SlabUsage slabs;          // sums
-  uint64_t blob_bytes = 0;  // values, shared by all slabs
-  uint64_t total_bytes() const { return slabs.total_bytes() + blob_bytes; }
+  SlabUsage slabs;            // sums
+  uint64_t shared_bytes = 0;  // values, shared by all slabs
+  uint64_t total_bytes() const { return slabs.total_bytes() + shared_bytes; }
 };
 
 struct StoreErrors {
   double promised_false_negative = 0;
   double promised_false_positive = 0;
   ErrorRates predicted;         // from the present load, over all slabs
-  double false_candidates = 0;  // filters queried in vain per lookup, predicted
+  double false_candidates = 0;  // parts queried in vain per lookup, predicted
   MeasuredRates measured;       // by ErrorSampler
 };
 
@@ -77,13 +77,9 @@ class Store {
   struct CreateOutcome;
   // A config that cannot be built gives no store and a sentence that names the limit.
   static CreateOutcome Create(const StoreConfig& config, const HashSecret& secret);
-  // The same with a plan that was made before: making one takes 30 ms. REQUIRES: it is the plan()
-  // of a store with the same budgets and distinct_values
-  static CreateOutcome Create(const StoreConfig& config, const Plan& plan,
-                              const HashSecret& secret);
 
   const StoreConfig& config() const { return config_; }  // with defaults filled in
-  const Plan& plan() const { return plan_; }
+  const Engine& engine() const { return *engine_; }
   ~Store();
 
   Reading Get(std::string_view key, uint32_t now) { return Get(key, {}, now); }
@@ -121,7 +117,7 @@ class Store {
   StoreUsage Usage() const;
   SlabCounters Counters() const;
   ChainCounters ChainEvents() const;
-  DictionaryCounters DictionaryEvents() const;
+  DictionaryCounters ValueEvents() const;
   StoreErrors Errors() const;
   unsigned num_slabs() const { return static_cast<unsigned>(slabs_.size()); }
   SlabUsage UsageOf(unsigned slab) const;
@@ -130,7 +126,7 @@ class Store {
  private:
   class Batch;
 
-  Store(const StoreConfig& config, const Plan& plan, const HashSecret& secret);
+  Store(const StoreConfig& config, std::unique_ptr<Engine> engine, const HashSecret& secret);
   void AddSlab();  // Create does this until there are config.num_slabs
 
   static bool IsKey(std::string_view key) { return !key.empty() && key.size() <= kKeyBytesMax; }
@@ -140,10 +136,8 @@ class Store {
 
   // Constant after construction, or thread-safe on their own.
   const StoreConfig config_;
-  const Plan plan_;
   const HashSecret secret_;
-  const std::unique_ptr<FilterMaker> maker_;
-  const std::unique_ptr<BlobPool> blobs_;
+  const std::unique_ptr<Engine> engine_;
   std::atomic<uint64_t> next_cas_{0};
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::atomic<unsigned> maintained_{0};  // slab that Maintain turns to next

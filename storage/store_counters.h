@@ -153,10 +153,12 @@ struct SlabUsage {
   uint64_t front_items = 0;
   uint64_t front_bytes = 0;
   uint64_t chain_keys = 0;
+  uint64_t cells = 0;       // places for entries
+  uint64_t cells_used = 0;  // entries; several may share a place
   uint64_t cells_bytes = 0;
   uint64_t locator_bytes = 0;
   uint64_t tombstones = 0;
-  uint64_t filters = 0;
+  uint64_t filters = 0;  // parts of the chain
   uint64_t dictionary_bytes = 0;
   uint64_t values = 0;
   uint64_t codes = 0;
@@ -171,6 +173,8 @@ struct SlabUsage {
     return std::to_array<CounterField<Self>>({{&Self::front_items},
                                               {&Self::front_bytes},
                                               {&Self::chain_keys},
+                                              {&Self::cells},
+                                              {&Self::cells_used},
                                               {&Self::cells_bytes},
                                               {&Self::locator_bytes},
                                               {&Self::tombstones},

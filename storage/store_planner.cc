@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "storage/blob_pool.h"
-#include "storage/chain.h"
 #include "storage/dictionary.h"
 #include "storage/error_sampler.h"
 #include "storage/filter.h"
+#include "storage/kbf_chain.h"
+#include "storage/kbf_engine.h"
 #include "storage/locator.h"
 #include "storage/shared_bytes.h"
 #include "storage/slab.h"
@@ -29,7 +30,6 @@ constexpr uint64_t kFilterKeysMin = 2048;
 constexpr uint64_t kFiltersPerSlab = 24;
 constexpr uint64_t kBytesPerKey = 24;
 constexpr double kMemoryMargin = 0.96;
-constexpr double kFalsePositiveShare = 1.0 / 8;
 // The dictionaries take no new values once the values take this part of the memory.
 constexpr uint64_t kValueShare = 4;
 
@@ -68,7 +68,8 @@ SlabBytes MeasureSlab(const KbfLayout& layout, uint64_t distinct_values) {
     }
   }
   return {dictionary.memory_bytes(),
-          sizeof(Slab) + ErrorSampler::kSamplesMax * sizeof(ErrorSampler::Sample) + kTombstoneBytes,
+          sizeof(Slab) + sizeof(KbfChain) +
+              ErrorSampler::kSamplesMax * sizeof(ErrorSampler::Sample) + kTombstoneBytes,
           dictionary.NewCodeSet().memory_bytes()};
 }
 
@@ -86,7 +87,7 @@ struct LocatorBytes {
 
 LocatorBytes LocatorFor(unsigned filters, uint64_t filter_keys) {
   const uint64_t blocks = static_cast<uint64_t>(
-      std::ceil(static_cast<double>(filter_keys) * ChainConfig{}.locator_bits / Locator::kSlots));
+      std::ceil(static_cast<double>(filter_keys) * KbfChain::kLocatorBits / Locator::kSlots));
   const auto bytes = [blocks](unsigned columns) { return blocks * Locator::kSlots * columns / 8; };
   unsigned columns = Locator::kColumnsMin;
   unsigned before = 0;
@@ -184,10 +185,9 @@ StoreShape ShapeOfStore(uint64_t memory_bytes) {
 }
 
 StorePlanOutcome PlanStore(const StorePlanRequest& request, uint64_t granularity) {
-  // An impossible budget must stay one.
-  const double share = request.false_positive < 1 ? kFalsePositiveShare : 1;
-  PlanOutcome planned = MakePlan(
-      {request.false_negative, request.false_positive * share, StoreConfig{}.distinct_values});
+  PlanOutcome planned = PlanKbfEngine({.false_negative = request.false_negative,
+                                       .false_positive = request.false_positive,
+                                       .distinct_values = StoreConfig{}.distinct_values});
   if (!planned.plan) return {{}, std::move(planned.error)};
   if (const SizeOutcome size = TotalBytes(*planned.plan, request.keys); !size.bytes) {
     return {{}, size.error};

@@ -2,9 +2,7 @@
 #include "src/process/version.h"
 #include "src/stats/sections.h"
 #include "src/stats/totals.h"
-#include "storage/chain.h"
-#include "storage/layout.h"
-#include "storage/planner.h"
+#include "storage/engine.h"
 #include "storage/store_counters.h"
 
 namespace server {
@@ -15,18 +13,10 @@ double Ratio(uint64_t part, uint64_t whole) {
 }
 
 void WritePlan(const ServerView& server, StatsSink* out) {
-  const kbf::Plan& plan = server.store.plan();
   const kbf::StoreConfig& config = server.store.config();
   out->Add("version", OwnVersion());
   out->Add("engine", server.options.engine);
-  out->Add("cell_kind", kbf::CellKindName(plan.layout.kind));
-  out->Add("cell_bits", 8 * kbf::CellBytes(plan.layout.kind));
-  out->Add("symbol_bits", plan.layout.symbol_bits);
-  out->Add("check_bits", plan.layout.check_bits);
-  out->Add("hashes", plan.layout.num_hashes);
-  out->Add("lines", plan.layout.num_lines);
-  out->AddReal("planned_load", plan.load, 3);
-  out->AddReal("planned_bytes_per_key", plan.bytes_per_key, 2);
+  for (const auto& [name, value] : server.store.engine().Facts()) out->Add(name, value);
   out->Add("slabs", server.store.num_slabs());
   out->AddReal("exact_share", config.exact_share, 3);
   out->AddReal("front_share", config.front_share, 3);
@@ -36,9 +26,8 @@ void WritePlan(const ServerView& server, StatsSink* out) {
 void WriteUsage(const ServerView& server, StatsSink* out) {
   const kbf::StoreUsage usage = server.store.Usage();
   const kbf::SlabUsage& slabs = usage.slabs;
-  const kbf::KbfLayout& layout = server.store.plan().layout;
   const uint64_t chain_bytes =
-      slabs.cells_bytes + slabs.locator_bytes + slabs.dictionary_bytes + usage.blob_bytes;
+      slabs.cells_bytes + slabs.locator_bytes + slabs.dictionary_bytes + usage.shared_bytes;
   out->Add("memory_bytes_max", server.store.config().memory_bytes);
   out->Add("memory_bytes", usage.total_bytes());
   out->Add("curr_front_items", slabs.front_items);
@@ -48,14 +37,11 @@ void WriteUsage(const ServerView& server, StatsSink* out) {
   out->Add("cells_bytes", slabs.cells_bytes);
   out->Add("locator_bytes", slabs.locator_bytes);
   out->Add("dictionary_bytes", slabs.dictionary_bytes);
-  out->Add("value_bytes", usage.blob_bytes);
+  out->Add("value_bytes", usage.shared_bytes);
   out->Add("other_bytes", slabs.other_bytes);
   out->AddReal("bytes_per_chain_key", Ratio(chain_bytes, slabs.chain_keys), 2);
   out->Add("filters", slabs.filters);
-  out->Add("filters_max", uint64_t{server.store.num_slabs()} * kbf::ChainConfig().filters_max);
-  out->Add("filter_keys", server.store.config().filter_keys);
-  const uint64_t cells = slabs.cells_bytes / kbf::CellBytes(layout.kind);
-  out->AddReal("load", Ratio(slabs.chain_keys * layout.num_hashes, cells), 3);
+  out->AddReal("load", Ratio(slabs.cells_used, slabs.cells), 3);
   out->Add("distinct_values", slabs.values);
   out->Add("codes", slabs.codes);
   out->Add("connection_bytes_max", server.connection_memory.limit());

@@ -22,7 +22,7 @@ Totals CountAll(const ServerView& server) {
   }
   totals.slabs = server.store.Counters();
   totals.chain = server.store.ChainEvents();
-  totals.dictionary = server.store.DictionaryEvents();
+  totals.dictionary = server.store.ValueEvents();
   return totals;
 }
 

@@ -154,11 +154,8 @@ class ServerFuzz {
       kErrorKinds | KindsOf(ReplyKind::kStored, ReplyKind::kOk, ReplyKind::kNotStored,
                             ReplyKind::kExists, ReplyKind::kNotFound);
 
-  // The plan is the same for all of them, and takes most of the time that a store takes.
   static std::unique_ptr<kbf::Store> MakeStore(const kbf::StoreConfig& config) {
-    const auto secret = kbf::HashSecret::FromSeed(3);
-    static const kbf::Plan plan = kbf::Store::Create(config, secret).store->plan();
-    return kbf::Store::Create(config, plan, secret).store;
+    return kbf::Store::Create(config, kbf::HashSecret::FromSeed(3)).store;
   }
 
   static std::unique_ptr<State> MakeState(FuzzInput* input, ManualTime* time) {

@@ -10,8 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "storage/blob_pool.h"
-#include "storage/planner.h"
+#include "storage/engine.h"
 #include "tests/storage/store_world.h"
 
 namespace kbf {
@@ -22,8 +21,7 @@ constexpr uint32_t kNow = 1000;
 struct World {
   explicit World(SlabConfig config = {}) {
     if (config.memory_bytes == 0) config.memory_bytes = 4 << 20;
-    config.layout = plan.layout;
-    slab = std::make_unique<Slab>(config, Slab::Shared{secret, *maker, blobs, next_cas, 1});
+    slab = std::make_unique<Slab>(config, Slab::Shared{secret, *engine, next_cas, 1});
   }
 
   KeyHash Hash(const std::string& key) const { return HashKey(key, secret); }
@@ -70,9 +68,7 @@ struct World {
   }
 
   const HashSecret secret = HashSecret::FromSeed(12);
-  const Plan plan = *MakePlan({kFalseNegative, kFalsePositive / 8, kDistinctValues}).plan;
-  const std::unique_ptr<FilterMaker> maker = MakeKbfFilters(plan, 2048);
-  BlobPool blobs;
+  const std::unique_ptr<Engine> engine = MakeEngine({.part_keys = 2048}, secret).engine;
   std::atomic<uint64_t> next_cas{0};
   std::unique_ptr<Slab> slab;
 };

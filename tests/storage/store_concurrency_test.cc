@@ -433,7 +433,7 @@ Watched Watch(World* world, bool flushes) {
     stored = stored_now;
     (void)store.Errors();
     (void)store.ChainEvents();
-    (void)store.DictionaryEvents();
+    (void)store.ValueEvents();
     if (flushes && now >= flush_at) {
       flush_at = now + kFlushSeconds;
       store.FlushAll(now + flush_at % 2, now);

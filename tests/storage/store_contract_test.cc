@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/chain.h"
+#include "storage/kbf_chain.h"
 #include "storage/store.h"
 #include "tests/storage/store_world.h"
 
@@ -113,13 +113,14 @@ TEST_SUITE("storage") {
       // Into the earliest deadline that fits, of those that filters were opened with by other keys
       // before, and back with that deadline.
       while (expires > now && now < start + ttl / 4 * 3) {
-        uint32_t deadline = Chain::DeadlineFor(expires, now);
-        misfits += !Chain::Fits(deadline, expires, now) || Chain::Fits(expires + 1, expires, now);
+        uint32_t deadline = KbfChain::DeadlineFor(expires, now);
+        misfits +=
+            !KbfChain::Fits(deadline, expires, now) || KbfChain::Fits(expires + 1, expires, now);
         for (int other = 0; other < 16; ++other) {
           const auto opened = static_cast<uint32_t>(now - random() % 1000);
           const auto theirs = static_cast<uint32_t>(now + 60 + random() % (2 * ttl));
-          const uint32_t made = Chain::DeadlineFor(theirs, opened);
-          if (made > now && Chain::Fits(made, expires, now)) deadline = std::min(deadline, made);
+          const uint32_t made = KbfChain::DeadlineFor(theirs, opened);
+          if (made > now && KbfChain::Fits(made, expires, now)) deadline = std::min(deadline, made);
         }
         expires = deadline;
         now += static_cast<uint32_t>(random() % (ttl / 8 + 1)) + 1;

@@ -79,7 +79,7 @@ TEST_SUITE("storage") {
                  << " (cells " << static_cast<double>(usage.slabs.cells_bytes) / in_chain
                  << ", locator " << static_cast<double>(usage.slabs.locator_bytes) / in_chain
                  << ", dictionary " << static_cast<double>(usage.slabs.dictionary_bytes) / in_chain
-                 << ", values " << static_cast<double>(usage.blob_bytes) / in_chain << ", other "
+                 << ", values " << static_cast<double>(usage.shared_bytes) / in_chain << ", other "
                  << static_cast<double>(usage.slabs.other_bytes) / in_chain << "); front "
                  << static_cast<double>(usage.slabs.front_bytes) /
                         static_cast<double>(usage.slabs.front_items)
@@ -91,7 +91,7 @@ TEST_SUITE("storage") {
     CHECK(wrong <= kWrong * all);
     CHECK(false_positives <= kFalsePositive * all);
     // 28 bytes, and the filter that each slab is just filling.
-    const double filling = store.num_slabs() * store.plan().bytes_per_key *
+    const double filling = store.num_slabs() * store.engine().bytes_per_key() *
                            static_cast<double>(store.config().filter_keys);
     CHECK(chain_bytes <= 28 * in_chain + filling);
     if (Soak()) CHECK(chain_bytes <= 28 * in_chain);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "storage/kbf_engine.h"
 #include "storage/store.h"
 
 namespace kbf {
@@ -95,8 +96,9 @@ TEST_SUITE("storage") {
       const auto made = Store::Create(config, HashSecret::FromSeed(1));
       REQUIRE(made.store);
       const StorePlan plan = PlanOf({.keys = 50000, .false_positive = false_positive});
-      CHECK(plan.plan.layout == made.store->plan().layout);
-      CHECK(plan.plan.load == made.store->plan().load);
+      const auto& engine = dynamic_cast<const KbfEngine&>(made.store->engine());
+      CHECK(plan.plan.layout == engine.plan().layout);
+      CHECK(plan.plan.load == engine.plan().load);
     }
   }
 
@@ -125,7 +127,7 @@ TEST_SUITE("storage") {
     CHECK(usage.slabs.cells_bytes <= plan.parts.cells);
     CHECK(usage.slabs.locator_bytes <= plan.parts.locator);
     CHECK(usage.slabs.dictionary_bytes <= plan.parts.dictionary);
-    CHECK(usage.blob_bytes <= plan.parts.values);
+    CHECK(usage.shared_bytes <= plan.parts.values);
     CHECK(usage.slabs.other_bytes <= plan.parts.other);
     CHECK(plan.parts.total() <= plan.memory_bytes);
   }

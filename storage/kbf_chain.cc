@@ -1,4 +1,4 @@
-#include "storage/chain.h"
+#include "storage/kbf_chain.h"
 
 #include <algorithm>
 #include <bit>
@@ -38,50 +38,73 @@ void ForEachBit(uint64_t mask, Visit visit) {
 
 }  // namespace
 
-Chain::Chain(const ChainConfig& config, const FilterMaker& maker, Dictionary& dictionary)
-    : config_(config), maker_(maker), dictionary_(dictionary) {}
+KbfChain::KbfChain(const ChainConfig& config, const KbfChainParts& parts)
+    : config_(config),
+      maker_(parts.maker),
+      blobs_(parts.blobs),
+      dictionary_({parts.layout, config.value_bytes_max}, parts.secret, parts.blobs) {}
 
-uint32_t Chain::DeadlineFor(uint32_t expires, uint32_t now) {
+// ---- values -------------------------------------------------------------------------------------
+
+std::optional<uint32_t> KbfChain::Number(std::string_view value, uint32_t flags) {
+  // The memory of values is bounded: beyond that, only those that are there already.
+  const bool full = blobs_.bytes() > config_.shared_bytes_max;
+  // Values that were admitted for a filter that was never opened.
+  if (full && live_ == 0) RecycleCodes();
+  if (full && !dictionary_.Knows(value, flags)) return std::nullopt;
+  const std::optional<Dictionary::Code> code = dictionary_.Admit(value, flags);
+  return code ? std::optional(code->number) : std::nullopt;
+}
+
+ChainValue KbfChain::ValueOf(uint32_t number) const {
+  Blob* const blob = dictionary_.BlobOf(number);
+  return {blob->view(), blob->flags, blob};
+}
+
+// ---- keys ---------------------------------------------------------------------------------------
+
+uint32_t KbfChain::DeadlineFor(uint32_t expires, uint32_t now) {
   if (expires == 0) return 0;
   const uint32_t remaining = expires > now ? expires - now : 0;
   const uint32_t window = std::bit_floor(std::max(1u, remaining / 4));
   return expires / window * window;
 }
 
-void Chain::PrefetchLocator(const KeyHash& key) const {
+void KbfChain::PrefetchPlaces(const KeyHash& key) const {
   if (live_ != 0) locator_->Prefetch(key);
 }
 
-void Chain::PrefetchCells(const KeyHash& key) const {
+void KbfChain::PrefetchEntries(const KeyHash& key) const {
   if (live_ == 0) return;
   ForEachBit(locator_->Candidates(key) & live_,
              [&](unsigned i) { columns_[i].filter->Prefetch(key); });
 }
 
-ChainAnswer Chain::Find(const KeyHash& key, uint32_t now) {
+ChainAnswer KbfChain::Find(const KeyHash& key, uint32_t now) {
   ChainAnswer answer;
   if (live_ == 0) return answer;
+  float evidence_bits = 0;  // of the answer, see kbf.h
   bool disagree = false;
   ForEachBit(locator_->Candidates(key) & live_, [&](unsigned i) {
     const Column& column = columns_[i];
     if (Expired(column, now)) return;
     const QueryResult result = column.filter->Query(key, dictionary_.blocks());
     if (result.outcome != Outcome::kFound || column.tombstones.Contains(key)) return;
-    if (answer.found && !dictionary_.SameValue(answer.code, result.value)) {
+    if (answer.found && !dictionary_.SameValue(answer.number, result.value)) {
       disagree = true;
       return;
     }
     // Of two that agree, one may be a false positive: the key expires with the earlier.
-    const uint32_t deadline =
-        answer.found ? Earlier(answer.deadline, column.deadline) : column.deadline;
-    if (!answer.found || result.evidence_bits > answer.evidence_bits) {
+    const uint32_t expires =
+        answer.found ? Earlier(answer.expires, column.deadline) : column.deadline;
+    if (!answer.found || result.evidence_bits > evidence_bits) {
       answer.found = true;
       answer.old = (old_ >> i & 1) != 0;
       answer.strong = column.filter->IsStrong(result);
-      answer.code = result.value;
-      answer.evidence_bits = result.evidence_bits;
+      answer.number = result.value;
+      evidence_bits = result.evidence_bits;
     }
-    answer.deadline = deadline;
+    answer.expires = expires;
   });
   if (disagree) {
     ++counters_.disagreements;
@@ -91,7 +114,7 @@ ChainAnswer Chain::Find(const KeyHash& key, uint32_t now) {
   return answer;
 }
 
-void Chain::Hide(Column* column, const KeyHash& key) {
+void KbfChain::Hide(Column* column, const KeyHash& key) {
   ++version_;
   const uint64_t bytes_before = column->tombstones.memory_bytes();
   const uint64_t before = column->tombstones.size();
@@ -105,7 +128,7 @@ void Chain::Hide(Column* column, const KeyHash& key) {
   sets_bytes_ += column->tombstones.memory_bytes() - bytes_before;
 }
 
-void Chain::Remove(const KeyHash& key, uint32_t now) {
+void KbfChain::Remove(const KeyHash& key, uint32_t now) {
   if (live_ == 0) return;
   ForEachBit(locator_->Candidates(key) & live_, [&](unsigned i) {
     Column& column = columns_[i];
@@ -124,7 +147,7 @@ void Chain::Remove(const KeyHash& key, uint32_t now) {
   });
 }
 
-void Chain::Forget(const KeyHash& key, uint32_t now) {
+void KbfChain::Forget(const KeyHash& key, uint32_t now) {
   if (live_ == 0) return;
   ForEachBit(locator_->Candidates(key) & live_, [&](unsigned i) {
     Column& column = columns_[i];
@@ -134,20 +157,21 @@ void Chain::Forget(const KeyHash& key, uint32_t now) {
   });
 }
 
-bool Chain::IsOpen(const Column& column) const {
+bool KbfChain::IsOpen(const Column& column) const {
   return column.state == Column::State::kLive && !column.joining &&
          column.filter->size() < column.filter->capacity() &&
          static_cast<double>(column.added) <
              kColumnFillMax / 2 * static_cast<double>(maker_.filter_keys());
 }
 
-bool Chain::IsSettled(const Column& column, uint32_t now) const {
+bool KbfChain::IsSettled(const Column& column, uint32_t now) const {
   return column.state == Column::State::kLive && !column.joining &&
          (column.added >= column.filter->capacity() || now - column.last_insert >= kSettleSeconds);
 }
 
 // The youngest open filter with the latest fitting deadline, of those that do not hide the key.
-Chain::Column* Chain::OpenColumn(const KeyHash& key, uint32_t expires, uint32_t now, bool* hidden) {
+KbfChain::Column* KbfChain::OpenColumn(const KeyHash& key, uint32_t expires, uint32_t now,
+                                       bool* hidden) {
   Column* best = nullptr;
   const uint32_t earliest = EarliestFor(expires, now);
   ForEachBit(live_ & ~old_, [&](unsigned i) {
@@ -165,21 +189,20 @@ Chain::Column* Chain::OpenColumn(const KeyHash& key, uint32_t expires, uint32_t 
   return best;
 }
 
-bool Chain::Holds(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
-                  uint32_t now) {
+bool KbfChain::Holds(const KeyHash& key, uint32_t number, uint32_t expires, uint32_t now) {
   const ChainAnswer answer = Find(key, now);
-  return answer.found && answer.strong && !answer.old && answer.code == code.number &&
-         Fits(answer.deadline, expires, now);
+  return answer.found && answer.strong && !answer.old && answer.number == number &&
+         Fits(answer.expires, expires, now);
 }
 
-Chain::Inserted Chain::Insert(const KeyHash& key, const Dictionary::Code& code, uint32_t expires,
-                              uint32_t now) {
+Chain::Inserted KbfChain::Insert(const KeyHash& key, uint32_t number, uint32_t expires,
+                                 uint32_t now) {
   assert(expires == 0 || expires > now);
   bool hidden = false;
   Column* column = OpenColumn(key, expires, now, &hidden);
-  if (column == nullptr) return {hidden ? Insertion::kTombstone : Insertion::kNoFilter};
-  column->filter->Insert(key, code.block.Choose(KeyCheck(key)));
-  column->used->Add(code.number);
+  if (column == nullptr) return {hidden ? Insertion::kRefused : Insertion::kNoRoom};
+  column->filter->Insert(key, dictionary_.BlockOf(number).Choose(KeyCheck(key)));
+  column->used->Add(number);
   ++column->added;
   column->last_insert = now;
   column->last = counters_.inserted;
@@ -192,8 +215,8 @@ Chain::Inserted Chain::Insert(const KeyHash& key, const Dictionary::Code& code, 
 
 // The first free column, widening the locator ahead of need, so that it is wider when the last
 // column is taken. Nothing: none is free now.
-std::optional<unsigned> Chain::FreeColumn() {
-  const unsigned ready = std::min(locator_->columns_ready(), config_.filters_max);
+std::optional<unsigned> KbfChain::FreeColumn() {
+  const unsigned ready = std::min(locator_->columns_ready(), kFiltersMax);
   unsigned free = 0;
   std::optional<unsigned> first;
   for (unsigned i = ready; i-- > 0;) {
@@ -201,15 +224,15 @@ std::optional<unsigned> Chain::FreeColumn() {
     first = i;
     ++free;
   }
-  if (free <= 2 && ready < config_.filters_max && !locator_->growing()) (void)locator_->Grow();
+  if (free <= 2 && ready < kFiltersMax && !locator_->growing()) (void)locator_->Grow();
   // Brings a column that is being cleared, or a wider locator, nearer.
   if (!first) (void)LocatorStep(kBlocksPerStep);
   return first;
 }
 
-bool Chain::AddFilter(uint32_t expires, uint32_t now) {
+bool KbfChain::Grow(uint32_t expires, uint32_t now) {
   if (!locator_) {
-    locator_ = Locator::Create({maker_.filter_keys(), config_.locator_bits});
+    locator_ = Locator::Create({maker_.filter_keys(), kLocatorBits});
     if (!locator_) return false;
   }
   const std::optional<unsigned> index = FreeColumn();
@@ -245,7 +268,7 @@ bool Chain::AddFilter(uint32_t expires, uint32_t now) {
   return true;
 }
 
-void Chain::CountWaiting(uint32_t expires, uint32_t now) {
+void KbfChain::CountWaiting(uint32_t expires, uint32_t now) {
   const uint32_t deadline = DeadlineFor(expires, now);
   for (Waiting& waiting : waiting_) {
     if (waiting.deadline == deadline) {
@@ -267,7 +290,7 @@ void Chain::CountWaiting(uint32_t expires, uint32_t now) {
   }
 }
 
-uint64_t Chain::WaitingFor(uint32_t deadline) const {
+uint64_t KbfChain::WaitingFor(uint32_t deadline) const {
   for (const Waiting& waiting : waiting_) {
     if (waiting.deadline == deadline) return waiting.keys;
   }
@@ -276,7 +299,7 @@ uint64_t Chain::WaitingFor(uint32_t deadline) const {
 
 // How often a new filter is halved before use: twice the keys that wait for a deadline must fit, or
 // twice what its largest filter so far could hold.
-unsigned Chain::WantedFolds(uint32_t expires, uint32_t now) const {
+unsigned KbfChain::WantedFolds(uint32_t expires, uint32_t now) const {
   const uint32_t deadline = DeadlineFor(expires, now);
   if (deadline == 0) return 0;
   uint64_t wanted = 2 * WaitingFor(deadline);
@@ -289,7 +312,7 @@ unsigned Chain::WantedFolds(uint32_t expires, uint32_t now) const {
   return folds;
 }
 
-bool Chain::IsWanted(uint32_t expires, uint32_t now) const {
+bool KbfChain::IsWanted(uint32_t expires, uint32_t now) const {
   const uint32_t deadline = DeadlineFor(expires, now);
   // Where one filter was filled, the next will be too.
   bool filled = false;
@@ -301,12 +324,13 @@ bool Chain::IsWanted(uint32_t expires, uint32_t now) const {
   return filled || WaitingFor(deadline) * kWaitingShare >= capacity;
 }
 
-uint64_t Chain::WantedBytes(uint32_t expires, uint32_t now) const {
+std::optional<uint64_t> KbfChain::BytesToGrow(uint32_t expires, uint32_t now) const {
+  if (!IsWanted(expires, now)) return std::nullopt;
   return maker_.filter_bytes() >> WantedFolds(expires, now);
 }
 
 // Frees the filter; the locator's column is cleared in steps and can be used again after that.
-void Chain::Drop(unsigned index, DropCause cause) {
+void KbfChain::Drop(unsigned index, DropCause cause) {
   Column& column = columns_[index];
   assert(column.state == Column::State::kLive);
   if (join_ && (join_->from == index || join_->to == index)) CancelJoin();
@@ -330,7 +354,7 @@ void Chain::Drop(unsigned index, DropCause cause) {
 }
 
 // The memory of a column's filter and sets.
-void Chain::Free(Column* column) {
+void KbfChain::Free(Column* column) {
   cells_bytes_ -= column->filter->memory_bytes();
   sets_bytes_ -= column->used->memory_bytes() + column->tombstones.memory_bytes();
   column->filter.reset();
@@ -339,7 +363,7 @@ void Chain::Free(Column* column) {
   column->clear_cursor = 0;
 }
 
-bool Chain::DropOldest() {
+bool KbfChain::DropOldest() {
   unsigned oldest = Locator::kColumnsMax;
   ForEachBit(live_, [&](unsigned i) {
     if (oldest == Locator::kColumnsMax || AgeOf(columns_[i]) < AgeOf(columns_[oldest])) oldest = i;
@@ -350,13 +374,13 @@ bool Chain::DropOldest() {
   return true;
 }
 
-void Chain::Clear() {
+void KbfChain::Clear() {
   ForEachBit(live_, [&](unsigned i) { Drop(i, DropCause::kFlushed); });
   waiting_.clear();
   RecycleCodes();
 }
 
-void Chain::CancelJoin() {
+void KbfChain::CancelJoin() {
   // The bits ORed so far only cost false candidates.
   columns_[join_->from].joining = false;
   columns_[join_->to].joining = false;
@@ -365,7 +389,7 @@ void Chain::CancelJoin() {
 }
 
 // Tombstones whose entries can be deleted by now, as the filter has emptied.
-void Chain::RetryTombstones(Column* column) {
+void KbfChain::RetryTombstones(Column* column) {
   ++version_;
   const uint64_t before = column->tombstones.memory_bytes();
   try {
@@ -380,7 +404,7 @@ void Chain::RetryTombstones(Column* column) {
 }
 
 // Two filters with one deadline and one size whose entries fit one, if the locator can bear it.
-bool Chain::StartJoin(uint32_t now) {
+bool KbfChain::StartJoin(uint32_t now) {
   const auto fits = [&](unsigned a, unsigned b) {
     const Column& x = columns_[a];
     const Column& y = columns_[b];
@@ -404,7 +428,7 @@ bool Chain::StartJoin(uint32_t now) {
   return false;
 }
 
-void Chain::FinishJoin() {
+void KbfChain::FinishJoin() {
   const auto [from_index, to_index, cursor] = *join_;
   Column& from = columns_[from_index];
   Column& to = columns_[to_index];
@@ -430,7 +454,7 @@ void Chain::FinishJoin() {
   RefreshOrder();
 }
 
-bool Chain::CompressOne(uint32_t now) {
+bool KbfChain::CompressOne(uint32_t now) {
   bool done = false;
   ForEachBit(live_, [&](unsigned i) {
     Column& column = columns_[i];
@@ -451,7 +475,7 @@ bool Chain::CompressOne(uint32_t now) {
 }
 
 // Widening first: until it is finished no filter can be added beyond the columns that are ready.
-bool Chain::LocatorStep(uint64_t blocks) {
+bool KbfChain::LocatorStep(uint64_t blocks) {
   if (!locator_) return false;
   if (locator_->growing()) {
     (void)locator_->GrowStep(blocks);
@@ -469,7 +493,7 @@ bool Chain::LocatorStep(uint64_t blocks) {
   return false;
 }
 
-bool Chain::MaintainStep(uint32_t now) {
+bool KbfChain::MaintainStep(uint32_t now) {
   if (DropOneExpired(now)) return true;
   if (LocatorStep(kBlocksPerStep)) return true;
   if (join_) {
@@ -478,11 +502,11 @@ bool Chain::MaintainStep(uint32_t now) {
   }
   if (DropOneUseless(now)) return true;
   // Compressing costs the locator nothing; joining frees a column.
-  const bool crowded = num_filters() * 2 > config_.filters_max;
+  const bool crowded = num_parts() * 2 > kFiltersMax;
   return crowded ? StartJoin(now) || CompressOne(now) : CompressOne(now) || StartJoin(now);
 }
 
-bool Chain::DropOneExpired(uint32_t now) {
+bool KbfChain::DropOneExpired(uint32_t now) {
   for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
     if ((live_ >> i & 1) == 0 || !Expired(columns_[i], now)) continue;
     Drop(i, DropCause::kExpired);
@@ -493,7 +517,7 @@ bool Chain::DropOneExpired(uint32_t now) {
 }
 
 // A filter that is empty, or has so many tombstones that it is not worth its memory.
-bool Chain::DropOneUseless(uint32_t now) {
+bool KbfChain::DropOneUseless(uint32_t now) {
   const uint64_t tombstones_max = maker_.filter_keys() / 8;
   for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
     Column& column = columns_[i];
@@ -507,7 +531,7 @@ bool Chain::DropOneUseless(uint32_t now) {
   return false;
 }
 
-void Chain::RefreshOrder() {
+void KbfChain::RefreshOrder() {
   ++version_;
   live_ = 0;
   std::array<unsigned, Locator::kColumnsMax> order;
@@ -523,72 +547,80 @@ void Chain::RefreshOrder() {
   for (unsigned i = 0; i < count / 4; ++i) old_ |= uint64_t{1} << order[i];
 }
 
-void Chain::RecycleCodes() {
+void KbfChain::RecycleCodes() {
   std::array<const CodeSet*, Locator::kColumnsMax> in_use;
   size_t count = 0;
   ForEachBit(live_, [&](unsigned i) { in_use[count++] = &*columns_[i].used; });
   dictionary_.Recycle(std::span(in_use).first(count));
 }
 
-bool Chain::HasFilter(uint64_t sequence, uint32_t now) const {
+bool KbfChain::HasPart(uint64_t part, uint32_t now) const {
   bool has = false;
   ForEachBit(live_, [&](unsigned i) {
-    has = has || (columns_[i].sequence == sequence && !Expired(columns_[i], now));
+    has = has || (columns_[i].sequence == part && !Expired(columns_[i], now));
   });
   return has;
 }
 
-uint64_t Chain::num_filters() const { return static_cast<uint64_t>(std::popcount(live_)); }
+uint64_t KbfChain::num_parts() const { return static_cast<uint64_t>(std::popcount(live_)); }
 
-uint64_t Chain::num_keys() const {
+uint64_t KbfChain::num_keys() const {
   uint64_t keys = 0;
   ForEachBit(live_, [&](unsigned i) { keys += columns_[i].filter->size(); });
   return keys;
 }
 
-uint64_t Chain::num_tombstones() const {
+uint64_t KbfChain::num_tombstones() const {
   uint64_t keys = 0;
   ForEachBit(live_, [&](unsigned i) { keys += columns_[i].tombstones.size(); });
   return keys;
 }
 
-uint64_t Chain::oldest_bytes() const {
+uint64_t KbfChain::oldest_bytes() const {
   uint64_t bytes = 0;
   ForEachBit(old_, [&](unsigned i) { bytes += columns_[i].filter->memory_bytes(); });
   return bytes;
 }
 
-double Chain::PredictedFalseCandidates() const {
-  double sum = 0;
+void KbfChain::AddTo(SlabUsage* usage) const {
+  usage->chain_keys += num_keys();
+  usage->cells_bytes += cells_bytes();
+  usage->locator_bytes += locator_bytes();
+  usage->tombstones += num_tombstones();
+  usage->filters += num_parts();
+  usage->dictionary_bytes += dictionary_.memory_bytes();
+  usage->values += dictionary_.num_values();
+  usage->codes += dictionary_.num_codes();
   ForEachBit(live_, [&](unsigned i) {
-    sum += Locator::FalseCandidateRate(static_cast<double>(columns_[i].added),
-                                       static_cast<double>(locator_->num_blocks()));
+    usage->cells_used += columns_[i].filter->entries();
+    usage->cells += columns_[i].filter->cells();
   });
-  return sum;
 }
 
 // A stored key misses by its own filter's rate; an absent key is found by any filter that the
 // locator names falsely.
-ErrorRates Chain::PredictedErrors() const {
-  ErrorRates rates;
+ChainErrors KbfChain::PredictedErrors() const {
+  ChainErrors errors;
+  ErrorRates& rates = errors.rates;
   double keys = 0;
   const double match = dictionary_.match();
   ForEachBit(live_, [&](unsigned i) {
     const Column& column = columns_[i];
     const ErrorRates one = column.filter->PredictedErrors(match);
     const auto size = static_cast<double>(column.filter->size());
+    const double falsely_named = Locator::FalseCandidateRate(
+        static_cast<double>(column.added), static_cast<double>(locator_->num_blocks()));
     keys += size;
     rates.false_negative += size * one.false_negative;
     rates.weak += size * one.weak;
-    rates.false_positive += one.false_positive * Locator::FalseCandidateRate(
-                                                     static_cast<double>(column.added),
-                                                     static_cast<double>(locator_->num_blocks()));
+    rates.false_positive += one.false_positive * falsely_named;
+    errors.false_candidates += falsely_named;
   });
   if (keys > 0) {
     rates.false_negative /= keys;
     rates.weak /= keys;
   }
-  return rates;
+  return errors;
 }
 
 }  // namespace kbf

@@ -1,6 +1,6 @@
 // The chain alone: a maker of small filters, a dictionary and a clock of the test's own. Keys are
 // hashes; every key's value is a function of its number.
-#include "storage/chain.h"
+#include "storage/kbf_chain.h"
 
 #include <doctest/doctest.h>
 
@@ -22,19 +22,18 @@ struct World {
   explicit World(uint64_t filter_keys = kFilterKeys)
       : plan(*MakePlan({kFalseNegative, kFalsePositive / 8, kDistinctValues}).plan),
         maker(MakeKbfFilters(plan, filter_keys)),
-        dictionary({plan.layout, 1 << 20}, secret, blobs),
-        chain({}, *maker, dictionary) {}
+        chain({}, KbfChainParts{*maker, plan.layout, secret, blobs}) {}
 
   KeyHash Key(uint64_t number) const { return HashKey(KeyName(number), secret); }
   // One of 100 values, few enough to be admitted at once.
-  Dictionary::Code Code(uint64_t number) { return *dictionary.Admit(ValueText(number % 100), 0); }
+  uint32_t Value(uint64_t number) { return *chain.Number(ValueText(number % 100), 0); }
 
   Chain::Insertion Insert(uint64_t number, uint32_t expires = 0, uint32_t now = kNow) {
-    return chain.Insert(Key(number), Code(number), expires, now).outcome;
+    return chain.Insert(Key(number), Value(number), expires, now).outcome;
   }
   // Numbers first … first + count - 1, in a filter that is opened first.
   void Fill(uint64_t first, uint64_t count, uint32_t expires = 0, uint32_t now = kNow) {
-    REQUIRE(chain.AddFilter(expires, now));
+    REQUIRE(chain.Grow(expires, now));
     for (uint64_t i = first; i < first + count; ++i) {
       REQUIRE(Insert(i, expires, now) == Chain::Insertion::kDone);
     }
@@ -47,7 +46,7 @@ struct World {
     for (uint64_t i = first; i < first + count; ++i) {
       const ChainAnswer answer = chain.Find(Key(i), now);
       found += answer.found;
-      wrong += answer.found && dictionary.BlobOf(answer.code)->view() != ValueText(i % 100);
+      wrong += answer.found && chain.ValueOf(answer.number).bytes != ValueText(i % 100);
     }
     CHECK(static_cast<double>(wrong) <= MostEvents(kWrong, static_cast<double>(count)));
     return found;
@@ -69,8 +68,7 @@ struct World {
   const Plan plan;
   const std::unique_ptr<FilterMaker> maker;
   BlobPool blobs;
-  Dictionary dictionary;
-  Chain chain;
+  KbfChain chain;
 };
 
 TEST_SUITE("storage") {
@@ -104,7 +102,7 @@ TEST_SUITE("storage") {
     CHECK(world.chain.num_tombstones() == hidden.size());
     for (const uint64_t number : hidden) {
       CHECK_FALSE(world.Finds(number));
-      CHECK(world.Insert(number) == Chain::Insertion::kTombstone);
+      CHECK(world.Insert(number) == Chain::Insertion::kRefused);
     }
     // A filter without the tombstone takes the key; it is found there.
     world.chain.Clear();
@@ -115,30 +113,30 @@ TEST_SUITE("storage") {
 
   TEST_CASE("chain: a filter is wanted when an eighth of its keys wait for it") {
     World world;
-    CHECK(world.Insert(0) == Chain::Insertion::kNoFilter);
+    CHECK(world.Insert(0) == Chain::Insertion::kNoRoom);
     for (uint64_t i = 0; i < kFilterKeys / 8; ++i) {
-      CHECK_FALSE(world.chain.IsWanted(0, kNow));
+      CHECK_FALSE(world.chain.BytesToGrow(0, kNow));
       world.chain.CountWaiting(0, kNow);
     }
-    CHECK(world.chain.IsWanted(0, kNow));
-    CHECK(world.chain.WantedBytes(0, kNow) == world.chain.filter_bytes());
-    REQUIRE(world.chain.AddFilter(0, kNow));
-    CHECK_FALSE(world.chain.IsWanted(0, kNow));
+    CHECK(world.chain.BytesToGrow(0, kNow));
+    CHECK(world.chain.BytesToGrow(0, kNow) == world.chain.part_bytes());
+    REQUIRE(world.chain.Grow(0, kNow));
+    CHECK_FALSE(world.chain.BytesToGrow(0, kNow));
     CHECK(world.Insert(0) == Chain::Insertion::kDone);
     // Once a filter was filled, the next one is wanted at once.
     uint64_t number = 1;
     while (world.Insert(number) == Chain::Insertion::kDone) ++number;
     CHECK(number == kFilterKeys);
-    CHECK(world.chain.IsWanted(0, kNow));
+    CHECK(world.chain.BytesToGrow(0, kNow));
   }
 
   TEST_CASE("chain: a filter for a deadline is halved to twice the keys that wait for it") {
     World world(4 * kFilterKeys);
     const uint32_t expires = kNow + 4096;
     for (uint64_t i = 0; i < kFilterKeys / 2; ++i) world.chain.CountWaiting(expires, kNow);
-    CHECK(world.chain.WantedBytes(expires, kNow) == world.chain.filter_bytes() / 4);
-    REQUIRE(world.chain.AddFilter(expires, kNow));
-    CHECK(world.chain.cells_bytes() <= world.chain.filter_bytes() / 4 + 4096);
+    CHECK(world.chain.BytesToGrow(expires, kNow) == world.chain.part_bytes() / 4);
+    REQUIRE(world.chain.Grow(expires, kNow));
+    CHECK(world.chain.cells_bytes() <= world.chain.part_bytes() / 4 + 4096);
   }
 
   TEST_CASE("chain: deadlines are never after the expiry, nor before the last quarter") {
@@ -147,31 +145,31 @@ TEST_SUITE("storage") {
       const auto now = static_cast<uint32_t>(2 + random() % 1000000);
       const uint32_t remaining = 1 + static_cast<uint32_t>(random() >> random() % 64) % 10000000;
       const uint32_t expires = now + remaining;
-      const uint32_t deadline = Chain::DeadlineFor(expires, now);
+      const uint32_t deadline = KbfChain::DeadlineFor(expires, now);
       CAPTURE(now);
       CAPTURE(expires);
-      REQUIRE(Chain::Fits(deadline, expires, now));
+      REQUIRE(KbfChain::Fits(deadline, expires, now));
       REQUIRE(deadline <= expires);
       REQUIRE(deadline >= expires - remaining / 4);
     }
-    CHECK(Chain::DeadlineFor(0, kNow) == 0);
-    CHECK(Chain::Fits(0, 0, kNow));
-    CHECK_FALSE(Chain::Fits(0, kNow + 100, kNow));
-    CHECK_FALSE(Chain::Fits(kNow + 100, 0, kNow));
+    CHECK(KbfChain::DeadlineFor(0, kNow) == 0);
+    CHECK(KbfChain::Fits(0, 0, kNow));
+    CHECK_FALSE(KbfChain::Fits(0, kNow + 100, kNow));
+    CHECK_FALSE(KbfChain::Fits(kNow + 100, 0, kNow));
   }
 
   TEST_CASE("chain: nothing is found at its deadline, and a step then drops the filter") {
     World world;
     const uint32_t expires = kNow + 1000;
-    const uint32_t deadline = Chain::DeadlineFor(expires, kNow);
+    const uint32_t deadline = KbfChain::DeadlineFor(expires, kNow);
     world.Fill(0, 500, expires);
     world.Fill(1000, 500);
-    CHECK(world.chain.Find(world.Key(0), kNow).deadline == deadline);
+    CHECK(world.chain.Find(world.Key(0), kNow).expires == deadline);
     CHECK(static_cast<double>(world.Found(0, 500, deadline - 1)) >= World::FewestOf(500));
     CHECK(static_cast<double>(world.Found(0, 500, deadline)) <= World::MostOfAbsent(500));
-    CHECK(world.chain.num_filters() == 2);
+    CHECK(world.chain.num_parts() == 2);
     (void)world.MaintainAll(deadline);
-    CHECK(world.chain.num_filters() == 1);
+    CHECK(world.chain.num_parts() == 1);
     CHECK(world.chain.counters().filters_expired == 1);
     CHECK(world.chain.counters().expired_keys == 500);
     CHECK(static_cast<double>(world.Found(1000, 500, deadline)) >= World::FewestOf(500));
@@ -192,10 +190,10 @@ TEST_SUITE("storage") {
       CHECK(static_cast<double>(world.Found(filter * kFilterKeys, kFilterKeys)) <=
             World::MostOfAbsent(kFilterKeys));
     }
-    CHECK(world.chain.num_filters() == 0);
-    CHECK(world.chain.memory_bytes() + 3 * world.chain.filter_bytes() <= bytes);
+    CHECK(world.chain.num_parts() == 0);
+    CHECK(world.chain.memory_bytes() + 3 * world.chain.part_bytes() <= bytes);
     CHECK(world.chain.counters().dropped_keys == 3 * kFilterKeys);
-    CHECK(world.dictionary.num_codes() == 0);
+    CHECK(world.chain.dictionary().num_codes() == 0);
     CHECK(world.blobs.count() == 0);
   }
 
@@ -205,14 +203,14 @@ TEST_SUITE("storage") {
     uint64_t decodable = 0;
     while (!world.Finds(decodable)) ++decodable;
     const KeyHash key = world.Key(decodable);
-    REQUIRE(world.chain.AddFilter(0, kNow));
+    REQUIRE(world.chain.Grow(0, kNow));
     SUBCASE("the same value") {
       REQUIRE(world.Insert(decodable) == Chain::Insertion::kDone);
       CHECK(world.Finds(decodable));
       CHECK(world.chain.counters().disagreements == 0);
     }
     SUBCASE("another value") {
-      const auto other = world.Code(decodable + 1);
+      const auto other = world.Value(decodable + 1);
       REQUIRE(world.chain.Insert(key, other, 0, kNow).outcome == Chain::Insertion::kDone);
       CHECK_FALSE(world.Finds(decodable));
       CHECK(world.chain.counters().disagreements == 1);
@@ -227,9 +225,9 @@ TEST_SUITE("storage") {
     world.Fill(0, 1000);
     uint64_t held = 0;
     for (uint64_t i = 0; i < 1000; ++i) {
-      held += world.chain.Holds(world.Key(i), world.Code(i), 0, kNow);
-      CHECK_FALSE(world.chain.Holds(world.Key(i), world.Code(i + 1), 0, kNow));
-      CHECK_FALSE(world.chain.Holds(world.Key(i), world.Code(i), kNow + 1000, kNow));
+      held += world.chain.Holds(world.Key(i), world.Value(i), 0, kNow);
+      CHECK_FALSE(world.chain.Holds(world.Key(i), world.Value(i + 1), 0, kNow));
+      CHECK_FALSE(world.chain.Holds(world.Key(i), world.Value(i), kNow + 1000, kNow));
     }
     CHECK(held > 900);
   }
@@ -249,7 +247,7 @@ TEST_SUITE("storage") {
     REQUIRE(tombstones > 0);
     CHECK(world.MaintainAll(kNow) > 0);  // nothing takes keys any more: both are settled
     CHECK(world.chain.counters().joins == 1);
-    CHECK(world.chain.num_filters() == 1);
+    CHECK(world.chain.num_parts() == 1);
     CHECK(world.chain.num_tombstones() <= tombstones);
     CHECK(world.chain.num_keys() == left + world.chain.num_tombstones());
     uint64_t found = 0;
@@ -288,19 +286,19 @@ TEST_SUITE("storage") {
     for (uint64_t i = 0; i < 100; ++i) world.chain.Remove(world.Key(i), kNow);
     CHECK_FALSE(world.chain.MaintainStep(kNow));  // it may still take keys
     (void)world.MaintainAll(kNow + 60);
-    CHECK(world.chain.num_filters() == 0);
+    CHECK(world.chain.num_parts() == 0);
   }
 
   TEST_CASE("chain: names of filters end with them") {
     World world;
-    REQUIRE(world.chain.AddFilter(0, kNow));
-    const Chain::Inserted inserted = world.chain.Insert(world.Key(0), world.Code(0), 0, kNow);
-    CHECK(world.chain.HasFilter(inserted.filter, kNow));
-    CHECK_FALSE(world.chain.HasFilter(inserted.filter + 1, kNow));
+    REQUIRE(world.chain.Grow(0, kNow));
+    const Chain::Inserted inserted = world.chain.Insert(world.Key(0), world.Value(0), 0, kNow);
+    CHECK(world.chain.HasPart(inserted.part, kNow));
+    CHECK_FALSE(world.chain.HasPart(inserted.part + 1, kNow));
     CHECK(world.chain.DropOldest());
-    CHECK_FALSE(world.chain.HasFilter(inserted.filter, kNow));
-    REQUIRE(world.chain.AddFilter(0, kNow));
-    CHECK_FALSE(world.chain.HasFilter(inserted.filter, kNow));
+    CHECK_FALSE(world.chain.HasPart(inserted.part, kNow));
+    REQUIRE(world.chain.Grow(0, kNow));
+    CHECK_FALSE(world.chain.HasPart(inserted.part, kNow));
   }
 
   TEST_CASE("chain: the version changes with every change and with no look-up") {
@@ -311,12 +309,12 @@ TEST_SUITE("storage") {
       version = world.chain.version();
       return changed;
     };
-    REQUIRE(world.chain.AddFilter(0, kNow));
+    REQUIRE(world.chain.Grow(0, kNow));
     CHECK(changed());
     CHECK(world.Insert(0) == Chain::Insertion::kDone);
     CHECK(changed());
     CHECK(world.chain.Find(world.Key(0), kNow).version == version);
-    CHECK(world.chain.Holds(world.Key(0), world.Code(0), 0, kNow));
+    CHECK(world.chain.Holds(world.Key(0), world.Value(0), 0, kNow));
     CHECK_FALSE(changed());
     world.chain.Remove(world.Key(1), kNow);  // was never there
     CHECK_FALSE(changed());
@@ -330,18 +328,18 @@ TEST_SUITE("storage") {
     World world;
     uint64_t added = 0;
     for (int attempt = 0; attempt < 1000 && added < 64; ++attempt) {
-      if (world.chain.AddFilter(0, kNow)) {
+      if (world.chain.Grow(0, kNow)) {
         REQUIRE(world.Insert(added) == Chain::Insertion::kDone);
         ++added;
       }
     }
     CHECK(added == Locator::kColumnsMax);
-    CHECK_FALSE(world.chain.AddFilter(0, kNow));
+    CHECK_FALSE(world.chain.Grow(0, kNow));
     CHECK(world.Found(0, added) >= added - 1);
     // A dropped filter's column is cleared in steps and can be used again.
     CHECK(world.chain.DropOldest());
     (void)world.MaintainAll(kNow);
-    CHECK(world.chain.AddFilter(0, kNow));
+    CHECK(world.chain.Grow(0, kNow));
   }
 
   TEST_CASE("chain: a flush empties it") {
@@ -349,11 +347,11 @@ TEST_SUITE("storage") {
     world.Fill(0, 1000);
     world.Fill(2000, 1000, kNow + 1000);
     world.chain.Clear();
-    CHECK(world.chain.num_filters() == 0);
+    CHECK(world.chain.num_parts() == 0);
     CHECK(world.chain.num_keys() == 0);
     CHECK(world.chain.counters().flushed_keys == 2000);
     CHECK(world.Found(0, 3000) == 0);
-    CHECK(world.dictionary.num_codes() == 0);
+    CHECK(world.chain.dictionary().num_codes() == 0);
   }
 }
 

@@ -1,0 +1,50 @@
+// KbfEngine makes the papers' chains: key-value Bloom filters (kbf_chain.h) of one plan, and one
+// pool of values for all of them.
+//
+// Requires:  thread-safe, as engine.h asks.
+// Costs:     making one takes 30 ms, nearly all of it planning. Plans are remembered by their
+//            request, so that a process that makes many stores plans once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "storage/blob_pool.h"
+#include "storage/engine.h"
+#include "storage/filter.h"
+#include "storage/hash.h"
+#include "storage/planner.h"
+
+namespace kbf {
+
+class KbfEngine final : public Engine {
+ public:
+  KbfEngine(const EngineConfig& config, const Plan& plan, const HashSecret& secret);
+
+  std::unique_ptr<Chain> NewChain(const ChainConfig& config) override;
+  uint64_t shared_bytes() const override { return blobs_.bytes(); }
+  double bytes_per_key() const override { return plan_.bytes_per_key; }
+  std::string Summary() const override;
+  std::vector<EngineFact> Facts() const override;
+
+  const Plan& plan() const { return plan_; }
+  const BlobPool& blobs() const { return blobs_; }
+
+ private:
+  // Constant after construction, or thread-safe on their own.
+  const EngineConfig config_;
+  const Plan plan_;
+  const HashSecret secret_;
+  const std::unique_ptr<FilterMaker> maker_;
+  BlobPool blobs_;
+};
+
+// REQUIRES: config.kind == EngineKind::kKbf
+EngineOutcome MakeKbfEngine(const EngineConfig& config, const HashSecret& secret);
+
+// The plan that such an engine is made by.
+PlanOutcome PlanKbfEngine(const EngineConfig& config);
+
+}  // namespace kbf
