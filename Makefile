@@ -14,7 +14,7 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
-PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libssl-dev libxxhash-dev libcli11-dev doctest-dev libjemalloc-dev liburing-dev
+PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libssl-dev libxxhash-dev libzstd-dev libcli11-dev doctest-dev libjemalloc-dev liburing-dev
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
 PACKAGES_VERSUS := memcached python3 openssl
@@ -70,7 +70,7 @@ COMPILE = $(CXX) $(CPPFLAGS) $(HARDENING_CXXFLAGS) $(CXXFLAGS) -MMD -MP
 
 # ---- sources: one wildcard per room --------------------------------------------------------------------------------
 
-STORAGE_SRC := $(wildcard storage/*.cc storage/paper/*.cc storage/api/*.cc storage/membership/*.cc storage/balance/*.cc storage/dba/*.cc storage/image/*.cc storage/packed/*.cc)
+STORAGE_SRC := $(wildcard storage/*.cc storage/*/*.cc)
 PROTOCOL_SRC := $(wildcard protocol/*.cc)
 SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc src/*/*.cc))
 LOAD_SRC := $(wildcard tools/kbfload/*.cc)
@@ -80,7 +80,7 @@ TOOL_SRC := $(wildcard tools/*.cc)
 TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc)
 BENCH_SRC := $(wildcard bench/*.cc)
 PUBLIC_HEADERS := $(wildcard storage/include/kbf/*.h)
-HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h src/*/*.h protocol/*.h storage/*.h storage/paper/*.h storage/api/*.h storage/membership/*.h storage/balance/*.h storage/dba/*.h storage/packed/*.h storage/image/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
+HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h src/*/*.h protocol/*.h storage/*.h storage/*/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
 
 comma := ,
 objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
@@ -129,7 +129,7 @@ $(BUILD)/pic/storage/kbf_kernel_clmul.o: EXTRA_FLAGS = $(CLMUL_FLAGS)
 
 $(BUILD)/$(SONAME): $(SHARED_OBJ) storage/api/libkbf.map
 	$(CXX) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=storage/api/libkbf.map -Wl,-z,defs $(CXXFLAGS) \
-	  $(filter-out -pie,$(HARDENING_LDFLAGS)) $(LDFLAGS) -pthread -o $@ $(SHARED_OBJ)
+	  $(filter-out -pie,$(HARDENING_LDFLAGS)) $(LDFLAGS) -pthread -o $@ $(SHARED_OBJ) $(ZSTD_LIBS)
 
 $(BUILD)/libkbf.so: $(BUILD)/$(SONAME)
 	ln -sf $(SONAME) $@
@@ -137,9 +137,10 @@ $(BUILD)/libkbf.so: $(BUILD)/$(SONAME)
 $(BUILD)/kbf.pc: storage/kbf.pc.in config.mk
 	@mkdir -p $(@D)
 	@sed -e 's|@prefix@|$(prefix)|; s|@exec_prefix@|$(value exec_prefix)|; s|@libdir@|$(value libdir)|' \
-	     -e 's|@includedir@|$(value includedir)|; s|@PACKAGE_VERSION@|$(PACKAGE_VERSION)|; s|@JEMALLOC_LIBS@|$(JEMALLOC_LIBS)|' $< > $@
+	     -e 's|@includedir@|$(value includedir)|; s|@PACKAGE_VERSION@|$(PACKAGE_VERSION)|; s|@ZSTD_LIBS@|$(ZSTD_LIBS)|; s|@JEMALLOC_LIBS@|$(JEMALLOC_LIBS)|' $< > $@
 
-LINK = $(CXX) $(HARDENING_CXXFLAGS) $(CXXFLAGS) $(HARDENING_LDFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(ALLOC_LIBS)
+LINK = $(CXX) $(HARDENING_CXXFLAGS) $(CXXFLAGS) $(HARDENING_LDFLAGS) $(LDFLAGS) -pthread -o $@ $^ \
+  $(if $(filter %/libkbf.a,$^),$(ZSTD_LIBS)) $(ALLOC_LIBS)
 
 $(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
 	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
@@ -157,7 +158,7 @@ $(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $
 	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
 
 # Its operator new and, by --wrap, its C functions fail on demand, also those that the store and the server call.
-$(BUILD)/tests/alloc_failure: $(call objects,$(ALLOC_TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
+$(BUILD)/tests/alloc_failure: $(call objects,$(ALLOC_TEST_SRC)) $(BUILD)/tools/kbfload/session_values.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
 	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS) $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc mmap)
 
 $(BUILD)/docs/example: $(BUILD)/docs/example.o $(BUILD)/libkbf.a
@@ -166,6 +167,7 @@ $(BUILD)/docs/example: $(BUILD)/docs/example.o $(BUILD)/libkbf.a
 $(BUILD)/bench/kbfload_bench: $(LOAD_OBJ) $(BUILD)/protocol/client.o
 $(BUILD)/bench/kbfload_bench: LDLIBS = $(TLS_LIBS)
 $(BUILD)/bench/eviction_sim: $(BUILD)/tools/kbfload/distribution.o
+$(BUILD)/bench/compression_bench: $(BUILD)/tools/kbfload/session_values.o
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
 	$(LINK) $(LDLIBS)
 
@@ -271,7 +273,7 @@ $(BUILD)/libeverything.a: $(STORAGE_OBJ) $(PROTOCOL_OBJ) $(SERVER_OBJ) $(LOAD_OB
 	$(AR) rc $@ $^ && $(RANLIB) $@
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/libeverything.a
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
+	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(ZSTD_LIBS) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
 -include $(patsubst %.cc,$(BUILD)/%.d,$(FUZZ_SRC))
 
 # Lines of protocol/ and src/ that the unit tests and the end-to-end tests run; fails below COVERAGE_MIN percent.
