@@ -21,7 +21,7 @@ PACKAGES_VERSUS := memcached python3 openssl
 PACKAGES_FIGURES := gnuplot-nox fonts-dejavu-core memcached python3
 PACKAGES_DEMO := memcached python3
 # The clients that the end-to-end tests use; tests/e2e/run asks for the rest.
-PACKAGES_TEST := memcached python3 openssl mandoc gnuplot-nox fonts-dejavu-core
+PACKAGES_TEST := memcached python3 openssl mandoc gnuplot-nox fonts-dejavu-core etcd-server
 INSTALL_PACKAGES := tools/install-packages
 
 # ---- configuration -------------------------------------------------------------------------------------------------
@@ -72,15 +72,15 @@ COMPILE = $(CXX) $(CPPFLAGS) $(HARDENING_CXXFLAGS) $(CXXFLAGS) -MMD -MP
 
 STORAGE_SRC := $(wildcard storage/*.cc storage/*/*.cc)
 PROTOCOL_SRC := $(wildcard protocol/*.cc)
-SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc src/*/*.cc))
+SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc src/*/*.cc)) $(wildcard cluster/*.cc)
 LOAD_SRC := $(wildcard tools/kbfload/*.cc)
 JOIN_SRC := $(wildcard tools/kbfjoin/*.cc)
 TOOL_SHARED_SRC := tools/wrong_call.cc tools/files.cc
 TOOL_SRC := $(wildcard tools/*.cc)
-TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc)
+TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc) tests/cluster/etcd_process.cc
 BENCH_SRC := $(wildcard bench/*.cc)
 PUBLIC_HEADERS := $(wildcard storage/include/kbf/*.h)
-HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h src/*/*.h protocol/*.h storage/*.h storage/*/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
+HEADERS := $(PUBLIC_HEADERS) $(wildcard cluster/*.h src/*.h src/*/*.h protocol/*.h storage/*.h storage/*/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
 
 comma := ,
 objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
