@@ -236,10 +236,10 @@ figures: $(PROGRAMS) $(FIGURE_BIN)
 	@$(INSTALL_PACKAGES) 'to draw figures' $(PACKAGES_FIGURES)
 	@bench/evaluate $(BUILD) $(if $(QUICK),--quick) $(if $(DRAW),--draw) $(FIGURES)
 
-# kbfcached beside Debian's memcached; VERSUS=speed, memory, misses or tls runs one part.
+# kbfcached beside Debian's memcached; VERSUS=speed, memory, misses, hits or tls runs one part. QUICK=1: hits a quarter as large.
 versus: all
 	@$(INSTALL_PACKAGES) 'to compare' $(PACKAGES_VERSUS)
-	@bench/versus $(BUILD) $(VERSUS)
+	@bench/versus $(if $(QUICK),--quick) $(BUILD) $(VERSUS)
 
 asan:
 	@$(MAKE) BUILD=build-asan SANITIZE=address sanitizer-run
@@ -379,7 +379,7 @@ help:
 	@echo 'make soak-server MINUTES=30     good clients beside abusers; plain, under ASan and under TSan (SOAK_BUILDS), MINUTES each'
 	@echo 'make bench      in-process benchmarks; tables in bench/results/'
 	@echo 'make figures QUICK=1            the figures of the papers, 5 minutes; without QUICK at full size; writes docs/EVALUATION.md'
-	@echo 'make versus     side by side with memcached: speed, memory, misses; tables in bench/results/'
+	@echo 'make versus     side by side with memcached: speed, memory, misses, hits; tables in bench/results/'
 	@echo 'make asan | ubsan | tsan    unit and end-to-end tests under a sanitizer, in their own build directory'
 	@echo 'make fuzz       every fuzz target with clang, SECONDS=600 shared out among them; new inputs in build-fuzz/corpus'
 	@echo 'make coverage   lines of protocol/ and src/ that the tests run; fails below 90 %'

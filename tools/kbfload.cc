@@ -6,6 +6,7 @@
 // become a pipeline for the server on the default port.
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
@@ -98,6 +99,21 @@ void AddLoad(CLI::App* app, Settings* settings, bool lists) {
       ->group("Load");
 }
 
+load::Ttl ParseTtl(const std::string& text) {
+  load::Ttl ttl;
+  const char* const end = text.data() + text.size();
+  auto read = std::from_chars(text.data(), end, ttl.low_s);
+  ttl.high_s = ttl.low_s;
+  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-') {
+    read = std::from_chars(read.ptr + 1, end, ttl.high_s);
+  }
+  if (read.ec != std::errc() || read.ptr != end || ttl.low_s > ttl.high_s) {
+    throw CLI::ValidationError(
+        "--ttl needs a whole number of seconds, or a range such as 10-60, not '" + text + "'");
+  }
+  return ttl;
+}
+
 void AddWorkload(CLI::App* app, Settings* settings) {
   load::WorkloadOptions& work = settings->workload;
   const auto add = [app](const char* name, auto* value, const char* what) {
@@ -105,8 +121,9 @@ void AddWorkload(CLI::App* app, Settings* settings) {
   };
   add("--seed", &work.seed, "all randomness follows from it")->check(kWhole53);
   add("--keys", &work.keys, "how many keys there are")->transform(kCount);
-  add("--key-size", &work.key_size, "etc (ETC's distribution), N or A-B bytes");
-  add("--value-size", &work.value_size, "etc, tiny (ETC's below 15 bytes), N or A-B bytes");
+  add("--key-size", &work.key_size, "etc (ETC's distribution), N, A-B or A~B bytes");
+  add("--value-size", &work.value_size,
+      "etc, tiny (ETC's below 15 bytes), json (sessions), N, A-B or A~B bytes");
   add("--value-max", &work.value_bytes_max, "longer values are drawn as this")
       ->transform(kCount)
       ->check(tools::Whole(0, load::kValueBytesLimit));
@@ -116,8 +133,10 @@ void AddWorkload(CLI::App* app, Settings* settings) {
   add("--generation", &work.generation, "another generation gives every key another value")
       ->check(kWhole32);
   add("--flags", &work.flags, "client flags that are stored, and checked")->check(kWhole32);
-  add("--ttl", &settings->ttl_s, "seconds that sets give their keys to live; 0: for ever")
-      ->check(kWhole32);
+  const auto set_ttl = [settings](const std::string& text) { settings->ttl = ParseTtl(text); };
+  app->add_option_function<std::string>(
+         "--ttl", set_ttl, "seconds that sets give their keys to live, N or A-B; 0: for ever")
+      ->group("Workload");
   add("--keys-file", &settings->keys_file, "keys from this file, one a line");
 }
 
@@ -139,6 +158,11 @@ void AddMix(CLI::App* app, Settings* settings, std::string* mix) {
       ->check(tools::Real(0.0, 10.0));
   add("--absent", &settings->mix.absent_asked, "share of gets that ask for keys nobody stored")
       ->check(tools::Real(0.0, 1.0));
+  add("--scan", &settings->mix.scan, "share of gets that walk over all keys in turn")
+      ->check(tools::Real(0.0, 1.0));
+  add("--moves-every", &settings->mix.moves_every,
+      "the hot set moves by one key after so many operations; 0: never")
+      ->transform(kCount);
   add("--pass", &settings->mix.pass, "another pass draws other keys by the same rules")
       ->check(kWhole32);
   app->add_flag("--read-through", settings->read_through, "set every key that a get missed")

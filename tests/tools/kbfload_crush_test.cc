@@ -161,7 +161,8 @@ TEST_SUITE("tools") {
     CHECK(set.cycle.verb == Verb::kSet);
     CHECK(set.clients.wire == protocol::Wire::kBinary);
     CHECK(set.clients.check_values);
-    CHECK(set.clients.ttl_s == 60);
+    CHECK(set.clients.ttl.low_s == 60);
+    CHECK(set.clients.ttl.high_s == 60);
     CHECK(set.workload.value == "hi");
     CHECK(set.clients.server.Name() == "127.0.0.1:99");
     CHECK(set.cycle.group_ops == UINT64_MAX);

@@ -162,8 +162,22 @@ TEST_SUITE("tools") {
       CHECK(std::abs(static_cast<double>(counts[bytes]) - kDraws / 4.0) <
             5 * std::sqrt(kDraws * 0.25 * 0.75));
     }
-    for (const char* bad :
-         {"", "x", "0", "251", "20-10", "1-300", "5x", "-5", "3-", "tiny", "1e1"}) {
+    // 50 to 99, 100 to 199 and 200 to 399 have one share each, 400 to 500 log(501 / 400).
+    const SizeDistribution factors = ValueSizes("50~500", 1000);
+    std::vector<uint64_t> octaves(4);
+    for (uint64_t i = 0; i < kDraws; ++i) {
+      const uint32_t bytes = factors.Draw(Word(i));
+      CHECK(bytes >= 50);
+      CHECK(bytes <= 500);
+      ++octaves[bytes < 100 ? 0 : bytes < 200 ? 1 : bytes < 400 ? 2 : 3];
+    }
+    for (size_t i = 0; i < 4; ++i) {
+      const double share = (i < 3 ? std::log(2.0) : std::log(501 / 400.0)) / std::log(501 / 50.0);
+      CHECK(std::abs(static_cast<double>(octaves[i]) - kDraws * share) <
+            5 * std::sqrt(kDraws * share * (1 - share)));
+    }
+    for (const char* bad : {"", "x", "0", "251", "0~10", "20~10", "20-10", "1-300", "5x", "-5",
+                            "3-", "tiny", "1e1"}) {
       CAPTURE(bad);
       CHECK_THROWS_AS(KeySizes(bad), std::invalid_argument);
     }

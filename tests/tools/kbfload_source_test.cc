@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/tools/text_file.h"
@@ -98,6 +100,59 @@ TEST_SUITE("tools") {
       }
       CHECK(all == 1001);
     }
+  }
+
+  TEST_CASE("kbfload: a hot set moves by one rank after so many operations") {
+    const Workload workload({.keys = 1000});
+    MixOptions options;
+    options.mix = ParseMix("1:0:0");
+    options.zipf = 2;  // the first rank has 61 %
+    options.moves_every = 2000;
+    const auto source = DrawKeys(workload, options, 2)(0);
+    const auto hottest = [&] {
+      std::vector<int> asked(1000);
+      Task task;
+      // Half of the operations of two connections.
+      for (int i = 0; i < 1000; ++i) {
+        REQUIRE(source->Next({&task, 1}) == 1);
+        ++asked.at(task.key / 2);
+      }
+      return std::pair(std::max_element(asked.begin(), asked.end()) - asked.begin(), asked);
+    };
+    const auto [first, first_asked] = hottest();
+    const auto [second, second_asked] = hottest();
+    const auto [third, third_asked] = hottest();
+    CHECK(first != second);
+    CHECK(second != third);
+    // The next one was the second before: 15 % of the draws.
+    CHECK(first_asked[second] > 100);
+    CHECK(second_asked[third] > 100);
+    CHECK(second_asked[first] < 20);
+  }
+
+  TEST_CASE("kbfload: scans walk over all keys in turn") {
+    const Workload workload({.keys = 1000});
+    MixOptions options;
+    options.mix = ParseMix("1:0:0");
+    options.zipf = 1;
+    options.scan = 1;
+    const auto source = DrawKeys(workload, options, 4)(1);
+    std::array<Task, 10> tasks;
+    for (uint64_t i = 0; i < 2000; i += 10) {
+      REQUIRE(source->Next(tasks) == 10);
+      for (uint64_t j = 0; j < 10; ++j) CHECK(tasks[j].key == StoredKey((250 + i + j) % 1000));
+    }
+    options.scan = 0.25;
+    options.absent_asked = 0;
+    const auto some = DrawKeys(workload, options, 4)(0);
+    uint64_t next = 0;
+    for (uint64_t i = 0; i < 20000; i += 10) {
+      REQUIRE(some->Next(tasks) == 10);
+      for (const Task& task : tasks) next += task.key == StoredKey(next % 1000);
+    }
+    // Drawn keys that happen to be next add some: each is the one with chance 1/1,000 on average.
+    CHECK(next > 5000 - 5 * 62);
+    CHECK(next < 5000 + 5 * 62 + 200);
   }
 
   TEST_CASE("kbfload: a cycle goes round all keys, in order or shuffled") {

@@ -109,6 +109,37 @@ TEST_SUITE("tools") {
     }
   }
 
+  TEST_CASE("kbfload: sessions are different, of known sizes, and recognised in any size") {
+    const Workload workload({.seed = 5, .value_size = "json", .values = 0});
+    std::set<std::string> values;
+    size_t bytes = 0;
+    for (uint64_t i = 0; i < 10000; ++i) {
+      const ValueId id = workload.ValueOf(StoredKey(i));
+      std::string value = ValueOf(workload, StoredKey(i));
+      CHECK(workload.IsValue(id, value));
+      CHECK(value.starts_with("{\"id\":"));
+      CHECK(value.ends_with("\"}"));
+      CHECK(value.size() >= 235);
+      CHECK(value.size() <= 385);
+      bytes += value.size();
+      values.insert(value);
+      value[i % value.size()] = static_cast<char>(value[i % value.size()] ^ 1);
+      CHECK_FALSE(workload.IsValue(id, value));
+    }
+    CHECK(values.size() == 10000);
+    // 305 on average; the deviation of one is 26.
+    CHECK(std::abs(static_cast<double>(bytes) / 10000 - 305) < 5 * 26 / 100.0);
+    for (const uint32_t size : {0u, 1u, 100u, 600u, 5000u}) {
+      const ValueId id = Workload::Resized(workload.ValueOf(StoredKey(1)), size);
+      std::string value(size, '\0');
+      workload.WriteValue(id, value.data());
+      CHECK(workload.IsValue(id, value));
+      if (size == 0) continue;
+      value.back() = '!';
+      CHECK_FALSE(workload.IsValue(id, value));
+    }
+  }
+
   TEST_CASE("kbfload: another generation gives nearly every key another value") {
     const Workload first({.seed = 5, .values = 3000});
     const Workload second({.seed = 5, .values = 3000, .generation = 1});

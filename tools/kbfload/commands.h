@@ -32,7 +32,7 @@ struct Settings {
   WorkloadOptions workload;
   MixOptions mix;
   uint64_t ops = 0;  // 0: as the seconds say
-  uint32_t ttl_s = 0;
+  Ttl ttl;
   bool read_through = false;
   bool fill_first = false;
   bool force = false;  // fill a server that holds items of others

@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "storage/hash.h"
+
 namespace load {
 namespace {
 
@@ -150,7 +152,7 @@ void Connection::AddSingle(const Task& task) {
   const auto frame = protocol::FrameRequest(clients_->wire,
                                             {.op = OpOf(task.verb),
                                              .flags = clients_->workload->options().flags,
-                                             .exptime = clients_->ttl_s,
+                                             .exptime = DrawTtl(),
                                              .opaque = static_cast<uint32_t>(asked_.size()),
                                              .key_bytes = key_bytes,
                                              .value_bytes = value.bytes,
@@ -160,6 +162,13 @@ void Connection::AddSingle(const Task& task) {
                                             at);
   if (task.verb == Verb::kSet) clients_->workload->WriteValue(value, frame.value);
   out_.Grew(static_cast<size_t>(AddKey(frame, task, key_bytes) - at));
+}
+
+uint32_t Connection::DrawTtl() {
+  const Ttl& ttl = clients_->ttl;
+  if (ttl.low_s == ttl.high_s) return ttl.low_s;
+  return ttl.low_s + static_cast<uint32_t>(kbf::ScaleTo(kbf::Mix64(++ttls_drawn_),
+                                                        uint64_t{ttl.high_s} - ttl.low_s + 1));
 }
 
 void Connection::AddNoop() {

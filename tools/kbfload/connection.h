@@ -26,6 +26,12 @@
 
 namespace load {
 
+// How long sets let their keys live: any number of seconds of the range alike; 0: for ever.
+struct Ttl {
+  uint32_t low_s = 0;
+  uint32_t high_s = 0;
+};
+
 // Connections that do the same kind of work.
 struct ClientGroup {
   Address server;
@@ -33,7 +39,7 @@ struct ClientGroup {
   unsigned connections = 1;
   unsigned pipeline = 1;  // requests in a batch, at most
   unsigned multiget = 1;  // keys in a get
-  uint32_t ttl_s = 0;
+  Ttl ttl;
   bool read_through = false;  // a get that misses is followed by a set
   bool check_values = true;   // false: any value is a hit
   bool any_size = false;      // values may have other sizes than the workload's (traces)
@@ -106,6 +112,7 @@ class Connection {
   void AddGets(size_t count);
   void AddSingle(const Task& task);
   void AddNoop();
+  uint32_t DrawTtl();
   // A get in text, and a group of gets anywhere, is answered by a list.
   bool AnsweredByList(const Request& request) const;
 
@@ -142,6 +149,7 @@ class Connection {
   uint32_t cursor_ = 0;       // keys of the current request that are settled
   uint32_t key_errors_ = 0;   // of the current group
   bool awaits_noop_ = false;  // the end of a batch of quiet sets
+  uint64_t ttls_drawn_ = 0;
   int64_t progress_ns_ = 0;
   std::string failure_;
 };

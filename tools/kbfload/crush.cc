@@ -193,7 +193,7 @@ void TakeValues(Pairs* pairs, CrushLine* crush) {
   work.value_bytes_max = kValueBytesMax;
   work.value = pairs->Text("value", "");
   work.flags = pairs->Small("flags", 0, 0, UINT32_MAX);
-  crush->clients.ttl_s = pairs->Small("expire", 0, 0, UINT32_MAX);
+  crush->clients.ttl.low_s = crush->clients.ttl.high_s = pairs->Small("expire", 0, 0, UINT32_MAX);
   work.value_size = std::to_string(pairs->Small("value_size", 10, 0, kValueBytesMax));
   work.values = 1;
   const std::string range = pairs->Text("value_range", "");

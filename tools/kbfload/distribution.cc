@@ -28,23 +28,33 @@ SizeDistribution Uniform(uint32_t low, uint32_t high) {
           low, high};
 }
 
-// N or A-B within [min, max].
+// Every factor is equally likely: as many sizes between 50 and 100 as between 100 and 200.
+SizeDistribution LogUniform(uint32_t low, uint32_t high) {
+  const double range = std::log((high + 1.0) / low);
+  return {
+      [=](uint32_t bytes) { return std::clamp(std::log((bytes + 1.0) / low) / range, 0.0, 1.0); },
+      low, high};
+}
+
+// N, A-B or A~B within [min, max].
 SizeDistribution ParseSizes(std::string_view what, const std::string& spec, uint32_t min,
                             uint32_t max, std::string_view words) {
   uint32_t low = 0;
   const char* const end = spec.data() + spec.size();
   auto read = std::from_chars(spec.data(), end, low);
   uint32_t high = low;
-  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-') {
+  bool log_uniform = false;
+  if (read.ec == std::errc() && read.ptr != end && (*read.ptr == '-' || *read.ptr == '~')) {
+    log_uniform = *read.ptr == '~' && low > 0;
     read = std::from_chars(read.ptr + 1, end, high);
   }
   if (read.ec != std::errc() || read.ptr != end || low > high || low < min || high > max) {
     throw std::invalid_argument(std::string(what) + " is " + std::string(words) +
-                                ", a number of bytes or a range such as 10-20, within " +
+                                ", a number of bytes or a range such as 10-20 or 10~20, within " +
                                 std::to_string(min) + " to " + std::to_string(max) + ", not '" +
                                 spec + "'");
   }
-  return Uniform(low, high);
+  return log_uniform ? LogUniform(low, high) : Uniform(low, high);
 }
 
 }  // namespace
@@ -119,7 +129,7 @@ SizeDistribution KeySizes(const std::string& spec) {
 SizeDistribution ValueSizes(const std::string& spec, uint32_t max) {
   if (spec == "etc") return {EtcValueBytesCdf, 0, max};
   if (spec == "tiny") return {TinyValueBytesCdf, 0, std::min<uint32_t>(max, 14)};
-  return ParseSizes("--value-size", spec, 0, max, "'etc', 'tiny'");
+  return ParseSizes("--value-size", spec, 0, max, "'etc', 'tiny', 'json'");
 }
 
 // ---- Zipf ----

@@ -64,8 +64,8 @@ class SizeDistribution {
   std::array<uint16_t, 1 << kGuideBits> guide_{};
 };
 
-// "etc", "tiny" (values only), "N" or "A-B" (uniform); throws std::invalid_argument with a
-// sentence.
+// "etc", "tiny" (values only), "N", "A-B" (uniform) or "A~B" (the logarithm is uniform); throws
+// std::invalid_argument with a sentence.
 SizeDistribution KeySizes(const std::string& spec);
 SizeDistribution ValueSizes(const std::string& spec, uint32_t max);
 

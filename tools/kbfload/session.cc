@@ -56,7 +56,7 @@ ClientGroup Session::NewClientGroup(const Address& server) const {
   clients.connections = settings_.connections.front();
   clients.pipeline = settings_.pipeline.front();
   clients.multiget = settings_.multiget.front();
-  clients.ttl_s = settings_.ttl_s;
+  clients.ttl = settings_.ttl;
   clients.workload = workload_.get();
   return clients;
 }
@@ -212,6 +212,7 @@ JsonObject Session::NewJson() const {
   workload.Put("values", work.values).Put("value_size", work.value_size);
   workload.Put("value_zipf", work.value_zipf).Put("generation", work.generation);
   workload.Put("zipf", settings_.mix.zipf).Put("absent_asked", settings_.mix.absent_asked);
+  workload.Put("scan", settings_.mix.scan).Put("moves_every", settings_.mix.moves_every);
   const auto& share = settings_.mix.mix.share;
   JsonObject mix;
   mix.Put("get", share[0]).Put("set", share[1]).Put("delete", share[2]);

@@ -57,12 +57,15 @@ class Walk : public Source {
 
 class Draws : public Source {
  public:
-  Draws(const Workload& workload, const MixOptions& options, uint64_t connection, uint64_t ops)
+  Draws(const Workload& workload, const MixOptions& options, unsigned connections,
+        uint64_t connection, uint64_t ops)
       : options_(options),
         keys_(workload.keys()),
         popularity_(keys_, options.zipf),
         place_(keys_, kbf::Mix64(workload.options().seed + 1)),
         state_(kbf::Mix64(kbf::Mix64(workload.options().seed + options.pass) + connection)),
+        moves_every_(static_cast<double>(options.moves_every) / connections),
+        scan_begin_(keys_ / connections * connection),
         left_(ops) {
     const auto& share = options.mix.share;
     const double all = std::accumulate(share.begin(), share.end(), 0.0);
@@ -77,10 +80,10 @@ class Draws : public Source {
     while (verb + 1 < kVerbs && u >= up_to_[verb]) ++verb;
     const size_t count = verb == 0 ? std::min<uint64_t>(out.size(), left_) : 1;
     left_ -= count;
+    done_ += count;
     for (Task& task : out.first(count)) {
-      // Uniform popularity needs no shuffling: the numbers mean nothing.
-      const uint64_t rank = popularity_.Draw(Word());
-      const uint64_t number = options_.zipf > 0 ? place_(rank) : rank;
+      const bool scan = verb == 0 && options_.scan > 0 && Unit(Word()) < options_.scan;
+      const uint64_t number = scan ? (scan_begin_ + scanned_++) % keys_ : DrawNumber();
       const bool absent =
           verb == 0 && options_.absent_asked > 0 && Unit(Word()) < options_.absent_asked;
       task = {static_cast<Verb>(verb), absent ? AbsentKey(number) : StoredKey(number)};
@@ -90,12 +93,24 @@ class Draws : public Source {
 
  private:
   uint64_t Word() { return kbf::Mix64(state_ += kGolden); }
+  uint64_t DrawNumber() {
+    const uint64_t rank = popularity_.Draw(Word());
+    // Uniform popularity needs no shuffling: the numbers mean nothing.
+    if (options_.zipf == 0) return rank;
+    if (options_.moves_every == 0) return place_(rank);
+    return place_((rank + static_cast<uint64_t>(static_cast<double>(done_) / moves_every_)) %
+                  keys_);
+  }
 
   MixOptions options_;
   uint64_t keys_;
   Zipf popularity_;
   Permutation place_;
   uint64_t state_;
+  double moves_every_;  // of this connection's operations
+  uint64_t scan_begin_;
+  uint64_t scanned_ = 0;
+  uint64_t done_ = 0;
   uint64_t left_;
   std::array<double, kVerbs> up_to_{};
 };
@@ -185,7 +200,7 @@ SourceFactory WalkKeys(Verb verb, KeyCode first, KeyCode step, KeyCode end) {
 SourceFactory DrawKeys(const Workload& workload, const MixOptions& options, unsigned connections) {
   return [&workload, options, connections](uint64_t connection) {
     const uint64_t ops = ShareOf(options.ops, connections, connection);
-    return std::make_unique<Draws>(workload, options, connection, ops);
+    return std::make_unique<Draws>(workload, options, connections, connection, ops);
   };
 }
 

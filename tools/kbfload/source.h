@@ -51,12 +51,16 @@ struct Mix {
 Mix ParseMix(const std::string& text);
 
 // A verb by its share, and keys by their popularity (Zipf exponent, 0 is uniform). Which
-// keys are popular has nothing to do with the order of their numbers. `absent_asked` of the gets ask
-// for keys that nobody stored.
+// keys are popular has nothing to do with the order of their numbers. `absent_asked` of the gets
+// ask for keys that nobody stored. `scan` of the gets walk over all keys in turn, each connection
+// over its own part. With `moves_every`, the hot set moves: after so many operations of all
+// connections the most popular key becomes the least popular one, and all others rise by one rank.
 struct MixOptions {
   Mix mix;
   double zipf = 0;
   double absent_asked = 0;
+  double scan = 0;
+  uint64_t moves_every = 0;   // 0: never
   uint64_t ops = UINT64_MAX;  // of all connections together
   uint64_t pass = 0;          // another pass draws other keys by the same rules
 };

@@ -10,6 +10,7 @@
 #include "protocol/request.h"
 #include "storage/hash.h"
 #include "tools/kbfload/mix_bits.h"
+#include "tools/kbfload/session_values.h"
 
 namespace load {
 namespace {
@@ -19,6 +20,7 @@ enum Purpose : uint64_t { kKeySize, kKeyTail, kValueNumber, kValueSize, kValueTa
 
 constexpr std::string_view kLetters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+constexpr std::string_view kSessionsName = "json";
 constexpr uint32_t kNumberLetters = 11;  // 66 bits
 
 // Two letters for every twelve bits.
@@ -49,8 +51,10 @@ Workload::Workload(WorkloadOptions options)
     : options_(std::move(options)),
       salt_(kbf::Mix64(options_.seed + 0x9e3779b97f4a7c15u)),
       key_sizes_(KeySizes(options_.key_size)),
-      value_sizes_(ValueSizes(options_.value_size, options_.value_bytes_max)),
-      value_popularity_(std::max<uint64_t>(options_.values, 1), options_.value_zipf) {
+      value_sizes_(ValueSizes(options_.value_size == kSessionsName ? "0" : options_.value_size,
+                              options_.value_bytes_max)),
+      value_popularity_(std::max<uint64_t>(options_.values, 1), options_.value_zipf),
+      sessions_(options_.value_size == kSessionsName) {
   if (options_.names != nullptr) options_.keys = options_.names->size();
   CheckRoom();
   letters_.resize(kPoolOffsets + protocol::kKeyBytesMax);
@@ -131,6 +135,10 @@ ValueId Workload::ValueOf(KeyCode code) const {
   if (!options_.value.empty()) return {0, static_cast<uint32_t>(options_.value.size())};
   const uint64_t word = Draw(kValueNumber, code + (uint64_t{options_.generation} << 42));
   const uint64_t number = options_.values == 0 ? word : value_popularity_.Draw(word);
+  if (sessions_) {
+    char session[kSessionBytesMax];
+    return {number, static_cast<uint32_t>(WriteSession(number + salt_, session))};
+  }
   return {number, value_sizes_.Draw(Draw(kValueSize, number))};
 }
 
@@ -139,6 +147,7 @@ void Workload::WriteValue(ValueId value, char* out) const {
     options_.value.copy(out, options_.value.size());
     return;
   }
+  if (sessions_) return WriteSessionValue(value, out);
   const uint32_t head = std::min(value.bytes, 8u);
   const uint64_t word = MixBits(value.number + salt_, 8 * head);
   const uint64_t offset = Draw(kValueTail, value.number) % kPoolOffsets;
@@ -146,9 +155,24 @@ void Workload::WriteValue(ValueId value, char* out) const {
   std::memcpy(out + head, bytes_.data() + offset, value.bytes - head);
 }
 
+// In another size than its own, a session is cut off or ends with spaces.
+void Workload::WriteSessionValue(ValueId value, char* out) const {
+  char session[kSessionBytesMax];
+  const size_t bytes = std::min<size_t>(WriteSession(value.number + salt_, session), value.bytes);
+  std::memcpy(out, session, bytes);
+  std::memset(out + bytes, ' ', value.bytes - bytes);
+}
+
 bool Workload::IsValue(ValueId value, std::string_view bytes) const {
   if (!options_.value.empty()) return bytes == options_.value;
   if (bytes.size() != value.bytes) return false;
+  if (sessions_) {
+    const std::string_view kept = bytes.substr(0, kSessionBytesMax);
+    char session[kSessionBytesMax];
+    WriteSessionValue({value.number, static_cast<uint32_t>(kept.size())}, session);
+    return kept == std::string_view(session, kept.size()) &&
+           bytes.find_first_not_of(' ', kept.size()) == std::string_view::npos;
+  }
   const uint32_t head = std::min(value.bytes, 8u);
   const uint64_t word = MixBits(value.number + salt_, 8 * head);
   const uint64_t offset = Draw(kValueTail, value.number) % kPoolOffsets;

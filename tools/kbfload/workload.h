@@ -15,6 +15,7 @@
 //
 //   key    = [ number, mixed, six bits a character: up to 11 ][ slice of the pool of letters ]
 //   value  = [ value number, mixed: up to 8 bytes ][ slice of the pool of bytes ]
+//            or, with the size "json", the session of that number (session_values.h)
 //
 // Other keys: a list (--keys-file, --trace), where a key's number is its place in the list, or a
 // prefix before a decimal number (crush). Absent keys of a list are made like any key; the others
@@ -89,12 +90,14 @@ class Workload {
   bool IsNamed(KeyCode code) const { return options_.names != nullptr && !IsAbsentKey(code); }
   void WriteNumber(KeyCode code, uint32_t bytes, char* out) const;
   uint64_t Draw(uint64_t purpose, uint64_t what) const;
+  void WriteSessionValue(ValueId value, char* out) const;
 
   WorkloadOptions options_;
   uint64_t salt_;
   SizeDistribution key_sizes_;
   SizeDistribution value_sizes_;
   Zipf value_popularity_;
+  bool sessions_;        // values are those of session_values.h
   std::string letters_;  // pool of key characters
   std::string bytes_;    // pool of value bytes
 };
