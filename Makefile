@@ -14,14 +14,14 @@ endif
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 
-PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libssl-dev libxxhash-dev libzstd-dev libcli11-dev doctest-dev libjemalloc-dev liburing-dev
+PACKAGES_BUILD := g++ autoconf pkg-config libevent-dev libssl-dev libxxhash-dev libzstd-dev libcli11-dev doctest-dev libjemalloc-dev liburing-dev libpcap-dev
 PACKAGES_FORMAT := clang-format
 PACKAGES_LINT := clang-tidy cppcheck
 PACKAGES_VERSUS := memcached python3 openssl
 PACKAGES_FIGURES := gnuplot-nox fonts-dejavu-core memcached python3
 PACKAGES_DEMO := memcached python3
 # The clients that the end-to-end tests use; tests/e2e/run asks for the rest.
-PACKAGES_TEST := memcached python3 openssl mandoc gnuplot-nox fonts-dejavu-core etcd-server
+PACKAGES_TEST := memcached python3 openssl mandoc gnuplot-nox fonts-dejavu-core etcd-server tcpdump
 INSTALL_PACKAGES := tools/install-packages
 
 # ---- configuration -------------------------------------------------------------------------------------------------
@@ -75,6 +75,7 @@ PROTOCOL_SRC := $(wildcard protocol/*.cc)
 SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc src/*/*.cc)) $(wildcard cluster/*.cc)
 LOAD_SRC := $(wildcard tools/kbfload/*.cc)
 JOIN_SRC := $(wildcard tools/kbfjoin/*.cc)
+FLOW_SRC := $(wildcard tools/kbfflow/*.cc)
 TOOL_SHARED_SRC := tools/wrong_call.cc tools/files.cc
 TOOL_SRC := $(wildcard tools/*.cc)
 TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc) tests/cluster/etcd_process.cc
@@ -89,9 +90,10 @@ PROTOCOL_OBJ := $(call objects,$(PROTOCOL_SRC))
 SERVER_OBJ := $(call objects,$(SERVER_SRC))
 LOAD_OBJ := $(call objects,$(LOAD_SRC))
 JOIN_OBJ := $(call objects,$(JOIN_SRC))
+FLOW_OBJ := $(call objects,$(FLOW_SRC))
 TOOL_SHARED_OBJ := $(call objects,$(TOOL_SHARED_SRC))
 ALLOC_TEST_SRC := $(wildcard tests/alloc/*.cc)
-ALL_SRC := $(ALLOC_TEST_SRC) $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(JOIN_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) docs/example.cc
+ALL_SRC := $(ALLOC_TEST_SRC) $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(JOIN_SRC) $(FLOW_SRC) $(TOOL_SRC) $(TEST_SRC) $(BENCH_SRC) docs/example.cc
 ALL_OBJ := $(call objects,$(ALL_SRC))
 BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
 
@@ -99,7 +101,7 @@ BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
         sanitizer-run format check-format lint clean distclean help soak fuzz fuzz-build coverage
 .SECONDARY:
 
-PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan $(BUILD)/kbfjoin
+PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan $(BUILD)/kbfjoin $(BUILD)/kbfflow
 
 all: $(BUILD)/libkbf.a $(BUILD)/libkbf.so $(BUILD)/kbf.pc $(PROGRAMS)
 
@@ -118,7 +120,7 @@ $(BUILD)/libkbf.a: $(STORAGE_OBJ)
 # the library, such as Python, already has an allocator. storage/api/libkbf.map says which names it shows; so the
 # compiler may inline the others, and needs no default visibility. Only what the public face needs is in it.
 SONAME := libkbf.so.0
-SHARED_OBJ := $(patsubst %.cc,$(BUILD)/pic/%.o,$(filter-out $(addprefix storage/,paper/% membership/% balance/% dba/%),$(STORAGE_SRC)))
+SHARED_OBJ := $(patsubst %.cc,$(BUILD)/pic/%.o,$(filter-out $(addprefix storage/,paper/% membership/% balance/% dba/% flow/%),$(STORAGE_SRC)))
 SHARED_CXXFLAGS := -fPIC -fno-semantic-interposition -DKBF_NO_JEMALLOC
 
 $(BUILD)/pic/%.o: %.cc config.h
@@ -154,8 +156,11 @@ $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/tools/wrong_call.o $(BUILD)/
 $(BUILD)/kbfjoin: $(BUILD)/tools/kbfjoin.o $(TOOL_SHARED_OBJ) $(JOIN_OBJ) $(BUILD)/libkbf.a
 	$(LINK)
 
-$(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(JOIN_OBJ) $(BUILD)/tools/files.o $(BUILD)/libkbf.a
-	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
+$(BUILD)/kbfflow: $(BUILD)/tools/kbfflow.o $(TOOL_SHARED_OBJ) $(FLOW_OBJ) $(BUILD)/libkbf.a
+	$(LINK) $(PCAP_LIBS)
+
+$(BUILD)/tests/unit: $(call objects,$(TEST_SRC)) $(SERVER_OBJ) $(PROTOCOL_OBJ) $(LOAD_OBJ) $(JOIN_OBJ) $(FLOW_OBJ) $(BUILD)/tools/files.o $(BUILD)/libkbf.a
+	$(LINK) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS) $(PCAP_LIBS)
 
 # Its operator new and, by --wrap, its C functions fail on demand, also those that the store and the server call.
 $(BUILD)/tests/alloc_failure: $(call objects,$(ALLOC_TEST_SRC)) $(BUILD)/tools/kbfload/session_values.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/libkbf.a
@@ -268,12 +273,12 @@ fuzz:
 	@$(MAKE) --no-print-directory BUILD=build-fuzz CXX=clang++ WERROR= SANITIZE=fuzzer-no-link,$(FUZZ_SANITIZE) fuzz-build
 	@tests/fuzz/run build-fuzz $(or $(SECONDS),600) $(JOBS) $(FUZZ_NAMES)
 fuzz-build: $(patsubst %,$(BUILD)/fuzz/%,$(FUZZ_NAMES))
-$(BUILD)/libeverything.a: $(STORAGE_OBJ) $(PROTOCOL_OBJ) $(SERVER_OBJ) $(LOAD_OBJ) $(JOIN_OBJ) $(BUILD)/tools/files.o
+$(BUILD)/libeverything.a: $(STORAGE_OBJ) $(PROTOCOL_OBJ) $(SERVER_OBJ) $(LOAD_OBJ) $(JOIN_OBJ) $(FLOW_OBJ) $(BUILD)/tools/files.o
 	@rm -f $@
 	$(AR) rc $@ $^ && $(RANLIB) $@
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/libeverything.a
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(ZSTD_LIBS) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS)
+	$(CXX) $(CXXFLAGS) -fsanitize=fuzzer,$(FUZZ_SANITIZE) -pthread -o $@ $^ $(ZSTD_LIBS) $(EVENT_LIBS) $(URING_LIBS) $(TLS_LIBS) $(PCAP_LIBS)
 -include $(patsubst %.cc,$(BUILD)/%.d,$(FUZZ_SRC))
 
 # Lines of protocol/ and src/ that the unit tests and the end-to-end tests run; fails below COVERAGE_MIN percent.
@@ -299,7 +304,7 @@ check-format:
 # longest functions. LINT_ANALYZER stops the first and bounds the second: 5 s and 4 s, with all checks still on.
 # cppcheck takes less than a second per file. All 75 files take 9 minutes 16 s of CPU, so 5 minutes on two idle cores,
 # where one clang-tidy over all of them in a row took more than 38.
-LINT_SRC = $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(JOIN_SRC) $(TOOL_SRC)
+LINT_SRC = $(STORAGE_SRC) $(PROTOCOL_SRC) $(SERVER_SRC) src/main.cc $(LOAD_SRC) $(JOIN_SRC) $(FLOW_SRC) $(TOOL_SRC)
 LINT_ANALYZER := $(addprefix -Xclang -analyzer-config -Xclang ,c++-stdlib-inlining=false max-nodes=75000)
 LINT_STAMPS = $(patsubst %.cc,$(BUILD)/lint/%.tidy,$(LINT_SRC)) $(patsubst %.cc,$(BUILD)/lint/%.cppcheck,$(LINT_SRC))
 lint: $(LINT_STAMPS)

@@ -10,6 +10,7 @@
 
 #include "tests/fuzz/authentication_fuzz.h"
 #include "tests/fuzz/binary_fuzz.h"
+#include "tests/fuzz/capture_fuzz.h"
 #include "tests/fuzz/client_fuzz.h"
 #include "tests/fuzz/config_fuzz.h"
 #include "tests/fuzz/crush_fuzz.h"
@@ -37,7 +38,7 @@ constexpr Target kTargets[] = {
     {"config", server::FuzzConfig, 6},       {"crush", load::FuzzCrush, 5},
     {"trace", load::FuzzTrace, 5},           {"replica", kbf::FuzzReplica, 11},
     {"server", server::FuzzServer, 13},      {"filter", kbf::FuzzFilter, 8},
-    {"image", kbf::FuzzImage, 11},
+    {"image", kbf::FuzzImage, 11},           {"capture", flow::FuzzCapture, 14},
 };
 
 TEST_SUITE("fuzz") {
