@@ -48,9 +48,12 @@ struct ChainConfig {
 
 struct ChainAnswer {
   bool found = false;
-  bool old = false;      // its part is among the next to be dropped: worth moving to the front
-  bool strong = false;   // an absent key has such an answer with chance 6e-8 at most
-  uint32_t number = 0;   // of the value
+  bool old = false;     // its part is among the next to be dropped: worth moving to the front
+  bool strong = false;  // an absent key has such an answer with chance 6e-8 at most
+  uint32_t number = 0;  // of the value
+  // An add that it refuses forgets the key once in so many times: what frees an absent key that is
+  // found may cost a key that is there.
+  uint32_t refusals = 32;
   uint32_t expires = 0;  // not found from then on; 0: never
   uint64_t version = 0;  // of the chain when it answered; see Chain::version
 };
@@ -94,6 +97,12 @@ class Chain {
   virtual bool Holds(const KeyHash& key, uint32_t number, uint32_t expires, uint32_t now) = 0;
   // Erases what the chain holds of the key, or hides it.
   virtual void Remove(const KeyHash& key, uint32_t now) = 0;
+  // Remove, for a key that is inserted next. False: what the chain holds may well belong to another
+  // key that it cannot tell from this one, nothing was erased, and this key stays exact for now.
+  [[nodiscard]] virtual bool RemoveForInsert(const KeyHash& key, uint32_t now) {
+    Remove(key, now);
+    return true;
+  }
   // Makes Find miss for a key that nobody stored perhaps, so that what it found may belong to
   // another key: hides it and erases nothing.
   virtual void Forget(const KeyHash& key, uint32_t now) = 0;
@@ -126,6 +135,8 @@ class Chain {
   [[nodiscard]] virtual bool Grow(uint32_t expires, uint32_t now) = 0;
   // Drops the keys of the oldest part. False: there is none.
   virtual bool DropOldest() = 0;
+  // Gives memory back, for which the oldest keys are dropped if need be. False: there is none.
+  virtual bool Shrink() { return DropOldest(); }
   // Drops everything: a flush.
   virtual void Clear() = 0;
   // One bounded step of background work, such as expiry. False: nothing to do.

@@ -17,7 +17,7 @@
 
 namespace kbf {
 
-enum class EngineKind : uint8_t { kKbf };
+enum class EngineKind : uint8_t { kKbf, kPacked };
 
 struct EngineConfig {
   EngineKind kind = EngineKind::kKbf;
@@ -26,6 +26,7 @@ struct EngineConfig {
   uint64_t distinct_values = 3000;  // per slab, that a chain must tell apart at least
   uint64_t part_keys = 32768;       // keys that a chain drops together, about
   unsigned num_slabs = 1;
+  uint64_t slab_bytes = uint64_t{16} << 20;  // memory of a slab
 };
 
 // One line of `stats kbf`.

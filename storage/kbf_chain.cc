@@ -6,6 +6,8 @@
 #include <new>
 #include <span>
 
+#include "storage/deadlines.h"
+
 namespace kbf {
 
 namespace {
@@ -25,6 +27,12 @@ constexpr double kJoinFill = 0.95;
 constexpr uint32_t kSettleSeconds = 30;
 // A filter is worth opening once a part of its capacity, one in so many, waits for it.
 constexpr uint64_t kWaitingShare = 8;
+// Refused adds of a key after which it is forgotten, on average. An absent key that is found has
+// strong evidence with chance 6e-8; of the keys that are there, at most 5 % have weak evidence
+// (planner.h), so that a refused add costs such a key's entry with chance 0.05 / 32 = 1.6e-3 at
+// most.
+constexpr uint32_t kWeakRefusals = 32;
+constexpr uint32_t kStrongRefusals = 65536;
 // Deadlines that keys may wait for at a time.
 constexpr size_t kWaitingMax = 64;
 
@@ -63,13 +71,6 @@ ChainValue KbfChain::ValueOf(uint32_t number) const {
 
 // ---- keys ---------------------------------------------------------------------------------------
 
-uint32_t KbfChain::DeadlineFor(uint32_t expires, uint32_t now) {
-  if (expires == 0) return 0;
-  const uint32_t remaining = expires > now ? expires - now : 0;
-  const uint32_t window = std::bit_floor(std::max(1u, remaining / 4));
-  return expires / window * window;
-}
-
 void KbfChain::PrefetchPlaces(const KeyHash& key) const {
   if (live_ != 0) locator_->Prefetch(key);
 }
@@ -101,6 +102,7 @@ ChainAnswer KbfChain::Find(const KeyHash& key, uint32_t now) {
       answer.found = true;
       answer.old = (old_ >> i & 1) != 0;
       answer.strong = column.filter->IsStrong(result);
+      answer.refusals = answer.strong ? kStrongRefusals : kWeakRefusals;
       answer.number = result.value;
       evidence_bits = result.evidence_bits;
     }
@@ -173,7 +175,7 @@ bool KbfChain::IsSettled(const Column& column, uint32_t now) const {
 KbfChain::Column* KbfChain::OpenColumn(const KeyHash& key, uint32_t expires, uint32_t now,
                                        bool* hidden) {
   Column* best = nullptr;
-  const uint32_t earliest = EarliestFor(expires, now);
+  const uint32_t earliest = EarliestDeadlineFor(expires, now);
   ForEachBit(live_ & ~old_, [&](unsigned i) {
     Column& column = columns_[i];
     if (column.deadline < earliest || column.deadline > expires || !IsOpen(column)) return;
@@ -192,7 +194,7 @@ KbfChain::Column* KbfChain::OpenColumn(const KeyHash& key, uint32_t expires, uin
 bool KbfChain::Holds(const KeyHash& key, uint32_t number, uint32_t expires, uint32_t now) {
   const ChainAnswer answer = Find(key, now);
   return answer.found && answer.strong && !answer.old && answer.number == number &&
-         Fits(answer.expires, expires, now);
+         DeadlineFits(answer.expires, expires, now);
 }
 
 Chain::Inserted KbfChain::Insert(const KeyHash& key, uint32_t number, uint32_t expires,

@@ -11,15 +11,7 @@
 // Costs:     filter cells, 2·G bytes per 1.6 keys of one filter for the locator (G = 8, 16, 32, 64
 //            columns), 16 to 32 bytes per tombstone. Every call does a bounded amount of work;
 //            dropping, joining and compressing one filter are the longest.
-//
-// Expiry: a filter has one deadline for all its keys. A key that expires at E, R seconds from now,
-// may go into any filter with a deadline in [E - R/4, E]: early by at most a quarter of what
-// remained, never late, and no bits per key. New deadlines are multiples of the largest power of
-// two
-// <= R/4, so that different TTLs meet in the same filters. A key that leaves the chain keeps the
-// deadline as its expiry, and may come back; that does not add up, because an expiry that is such a
-// multiple itself is not rounded: R is smaller then than it was for the key that the filter was
-// opened for, so the power of two divides the deadline still.
+// Expiry: a filter has one deadline for all its keys (deadlines.h).
 #pragma once
 
 #include <array>
@@ -100,13 +92,6 @@ class KbfChain final : public Chain {
   uint64_t locator_bytes() const { return locator_ ? locator_->memory_bytes() : 0; }
   const Dictionary& dictionary() const { return dictionary_; }
 
-  static uint32_t DeadlineFor(uint32_t expires, uint32_t now);
-  // Not after the expiry, and early by at most a quarter of what remains; exactly the expiry where
-  // that is a deadline already.
-  static bool Fits(uint32_t deadline, uint32_t expires, uint32_t now) {
-    return EarliestFor(expires, now) <= deadline && deadline <= expires;
-  }
-
  private:
   struct Column {
     enum class State : uint8_t { kFree, kLive, kClearing };
@@ -135,9 +120,6 @@ class KbfChain final : public Chain {
   };
   enum class DropCause : uint8_t { kRoom, kExpired, kFlushed };
 
-  static uint32_t EarliestFor(uint32_t expires, uint32_t now) {
-    return DeadlineFor(expires, now) == expires ? expires : expires - (expires - now) / 4;
-  }
   bool Expired(const Column& column, uint32_t now) const {
     return column.deadline != 0 && column.deadline <= now;
   }

@@ -7,10 +7,9 @@
 //            deleted or overwritten value: every way out of the front is RemoveFromFront(), which
 //            first deletes what the chain holds of the key, or hides it by a tombstone. What a
 //            read finds, add refuses. Where that is a false positive, the key is free again after
-//            32 refused adds on average, more than 660 with chance 1e-9: each makes the chain
-//            forget the key with chance 1/32 where the evidence is weak, as it nearly always is
-//            then, and 1/65536 where it is strong. So a key that is there is lost by a refused add
-//            with chance 1.6e-3 at most.
+//            some refused adds: each makes the chain forget the key with a chance that the engine
+//            names, 1/32 in kbf, where an absent key is found on weak evidence, and 1/640 in
+//            packed. A key that is there is lost by a refused add with chance 1.6e-3 at most.
 // Requires:  keys of this slab only, with their hashes; `now` in seconds, at least 2. Thread-safe:
 //            every public method takes the one lock, Reader holds it over several reads. Threads
 //            may be a second apart; a slab's clock is the latest time it was given.

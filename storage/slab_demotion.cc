@@ -80,7 +80,13 @@ bool Slab::Demote(Item* item, const KeyHash& hash) {
   }
   if (!item->clean()) {
     const bool held = chain_->Holds(hash, *number, item->expires(), now_);
-    if (!held) RemoveFromChain(hash);
+    if (!held) {
+      sampler_.Remove(hash);
+      if (!chain_->RemoveForInsert(hash, now_)) {
+        item->set_age(1);
+        return false;
+      }
+    }
     item->set_clean(true);  // the chain holds nothing older than the item
     if (held) {             // refreshed with the value that the chain has: nothing to write there
       RemoveFromFront(item, hash, Cause::kDemoted);

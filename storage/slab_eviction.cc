@@ -53,8 +53,7 @@ bool Slab::EvictSome() {
     FreeRetired(1);
     return true;
   }
-  return FrontIsColder() ? EvictCold() || chain_->DropOldest()
-                         : chain_->DropOldest() || EvictCold();
+  return FrontIsColder() ? EvictCold() || chain_->Shrink() : chain_->Shrink() || EvictCold();
 }
 
 // Which of the two loses fewer hits per byte by its next eviction?

@@ -15,13 +15,6 @@ namespace {
 constexpr size_t kNumberBytesMax = 20;
 constexpr size_t kNumberItemBytesMax = 512 << 10;
 
-// One in so many refused adds of a key that only the chain answers for makes it forget the key. An
-// absent key that is found has strong evidence with chance 6e-8; of the keys that are there, at
-// most 5 % have weak evidence (planner.h), so that a refused add costs such a key's entry with
-// chance 0.05 / 32 = 1.6e-3 at most.
-constexpr uint64_t kWeakRefusals = 32;
-constexpr uint64_t kStrongRefusals = 65536;
-
 bool Extends(WriteMode mode) { return mode == WriteMode::kAppend || mode == WriteMode::kPrepend; }
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -140,8 +133,7 @@ WriteResult Slab::Add(const WriteRequest& request, const Key& key, ItemPtr&& ite
 // now and then it is forgotten after the refusal, so that the next get misses and the next add
 // stores.
 WriteResult Slab::RefuseAdd(const Key& key, const ChainAnswer& answer) {
-  const uint64_t forgotten_in = answer.strong ? kStrongRefusals : kWeakRefusals;
-  if (ScaleTo(Mix64(++refused_adds_ ^ key.hash.lo), forgotten_in) == 0) {
+  if (ScaleTo(Mix64(++refused_adds_ ^ key.hash.lo), answer.refusals) == 0) {
     sampler_.Remove(key.hash);
     chain_->Forget(key.hash, now_);
   }

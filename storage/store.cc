@@ -77,7 +77,8 @@ Store::CreateOutcome Store::Create(const StoreConfig& asked, const HashSecret& s
                                    .false_positive = config.false_positive,
                                    .distinct_values = config.distinct_values,
                                    .part_keys = config.filter_keys,
-                                   .num_slabs = config.num_slabs},
+                                   .num_slabs = config.num_slabs,
+                                   .slab_bytes = config.memory_bytes / config.num_slabs},
                                   secret);
   if (made.engine == nullptr) return {nullptr, std::move(made.error)};
   std::unique_ptr<Store> store(new Store(config, std::move(made.engine), secret));

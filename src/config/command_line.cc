@@ -362,18 +362,25 @@ void Parser::AddLimits() {
 void Parser::AddStore() {
   Group("Approximate store");
   kbf::StoreConfig& store = options_.store;
-  Value("--engine", "<name>", "what keeps cold items: kbf (default: kbf)",
+  Value("--engine", "<name>", "what keeps cold items: kbf or packed (default: kbf)",
         [this](const std::string& name) {
-          if (name == "packed") {
-            throw StartupError("--engine packed does not exist yet: use --engine kbf");
+          if (name != "kbf" && name != "packed") {
+            throw StartupError("--engine needs kbf or packed, not " + Quoted(name));
           }
-          if (name != "kbf") throw StartupError("--engine needs kbf, not " + Quoted(name));
           options_.engine = name;
+          options_.store.engine =
+              name == "packed" ? kbf::EngineKind::kPacked : kbf::EngineKind::kKbf;
         });
   Real("--false-negative", "chance that a cold key is not found", &store.false_negative,
        {0, 1, true});
   Real("--false-positive", "chance that a key nobody stored is found", &store.false_positive,
        {0, 1, true});
+  Value("--distinct-values", "<num>",
+        "values that repeat, which cold keys may have (default: 3000)",
+        [&store](const std::string& text) {
+          store.distinct_values = static_cast<uint64_t>(
+              ParseWhole("--distinct-values", text, 1, std::numeric_limits<int64_t>::max()));
+        });
   Real("--exact-share",
        "nothing is approximate while everything takes less\nthan this part of the memory",
        &store.exact_share, {0, 1});

@@ -117,17 +117,27 @@ void PackedTable::FindMany(std::span<const KeyHash> keys, std::optional<Found>* 
 
 // ---- changes ------------------------------------------------------------------------------------
 
+uint64_t& PackedTable::SizeWith(WindowUse use) {
+  switch (use) {
+    case WindowUse::kHeld:
+      return held_;
+    case WindowUse::kOffered:
+      return offered_;
+    case WindowUse::kUnused:
+      break;
+  }
+  return closed_;
+}
+
 void PackedTable::CountEntry(uint32_t window) {
   ++count_[window];
-  if (use_[window] == WindowUse::kHeld) ++held_;
-  if (use_[window] == WindowUse::kOffered) ++offered_;
+  ++SizeWith(use_[window]);
 }
 
 void PackedTable::UncountEntry(uint32_t window) {
   if (window == 0) return;
   --count_[window];
-  if (use_[window] == WindowUse::kHeld) --held_;
-  if (use_[window] == WindowUse::kOffered) --offered_;
+  --SizeWith(use_[window]);
   // A closed or merged window without slots. Others keep their tag until they are closed.
   if (count_[window] == 0 &&
       (use_[window] == WindowUse::kUnused || merged_into_[window] != window)) {
@@ -194,7 +204,7 @@ void PackedTable::Clear() {
   for (uint32_t tag = 0; tag < kWindowsMax; ++tag) {
     merged_into_[tag] = static_cast<uint16_t>(tag);
   }
-  held_ = offered_ = slots_ = lines_ = 0;
+  held_ = offered_ = closed_ = slots_ = lines_ = 0;
 }
 
 // ---- windows ------------------------------------------------------------------------------------
@@ -215,11 +225,9 @@ uint32_t PackedTable::free_windows() const {
 }
 
 void PackedTable::SetUse(uint32_t window, WindowUse use) {
-  if (use_[window] == WindowUse::kHeld) held_ -= count_[window];
-  if (use_[window] == WindowUse::kOffered) offered_ -= count_[window];
+  SizeWith(use_[window]) -= count_[window];
   use_[window] = use;
-  if (use == WindowUse::kHeld) held_ += count_[window];
-  if (use == WindowUse::kOffered) offered_ += count_[window];
+  SizeWith(use) += count_[window];
 }
 
 void PackedTable::CloseWindow(uint32_t window) {

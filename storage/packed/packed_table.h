@@ -115,6 +115,8 @@ class PackedTable {
 
   uint64_t size() const { return held_ + offered_; }  // entries that can be found
   uint64_t held() const { return held_; }             // those that are not offered
+  uint64_t offered() const { return offered_; }
+  uint64_t closed() const { return closed_; }  // slots of closed windows
   uint64_t slots() const { return slots_; }
   uint64_t memory_bytes() const;
   uint64_t lines_bytes() const { return lines_ * kLineBytes; }
@@ -154,6 +156,7 @@ class PackedTable {
   std::optional<Found> FindAt(const PackedLines& lines, const PackedLines::Home& home) const;
   Insertion InsertAt(Segment& segment, const PackedFingerprint& fingerprint, uint32_t window,
                      uint32_t number);
+  uint64_t& SizeWith(WindowUse use);
   void CountEntry(uint32_t window);
   void UncountEntry(uint32_t window);
   void SetUse(uint32_t window, WindowUse use);
@@ -175,6 +178,7 @@ class PackedTable {
 
   uint64_t held_ = 0;
   uint64_t offered_ = 0;
+  uint64_t closed_ = 0;
   uint64_t slots_ = 0;
   uint64_t lines_ = 0;
 };

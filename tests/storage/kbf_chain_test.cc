@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "storage/blob_pool.h"
+#include "storage/deadlines.h"
 #include "storage/planner.h"
 #include "tests/storage/store_world.h"
 
@@ -145,23 +146,23 @@ TEST_SUITE("storage") {
       const auto now = static_cast<uint32_t>(2 + random() % 1000000);
       const uint32_t remaining = 1 + static_cast<uint32_t>(random() >> random() % 64) % 10000000;
       const uint32_t expires = now + remaining;
-      const uint32_t deadline = KbfChain::DeadlineFor(expires, now);
+      const uint32_t deadline = DeadlineFor(expires, now);
       CAPTURE(now);
       CAPTURE(expires);
-      REQUIRE(KbfChain::Fits(deadline, expires, now));
+      REQUIRE(DeadlineFits(deadline, expires, now));
       REQUIRE(deadline <= expires);
       REQUIRE(deadline >= expires - remaining / 4);
     }
-    CHECK(KbfChain::DeadlineFor(0, kNow) == 0);
-    CHECK(KbfChain::Fits(0, 0, kNow));
-    CHECK_FALSE(KbfChain::Fits(0, kNow + 100, kNow));
-    CHECK_FALSE(KbfChain::Fits(kNow + 100, 0, kNow));
+    CHECK(DeadlineFor(0, kNow) == 0);
+    CHECK(DeadlineFits(0, 0, kNow));
+    CHECK_FALSE(DeadlineFits(0, kNow + 100, kNow));
+    CHECK_FALSE(DeadlineFits(kNow + 100, 0, kNow));
   }
 
   TEST_CASE("chain: nothing is found at its deadline, and a step then drops the filter") {
     World world;
     const uint32_t expires = kNow + 1000;
-    const uint32_t deadline = KbfChain::DeadlineFor(expires, kNow);
+    const uint32_t deadline = DeadlineFor(expires, kNow);
     world.Fill(0, 500, expires);
     world.Fill(1000, 500);
     CHECK(world.chain.Find(world.Key(0), kNow).expires == deadline);

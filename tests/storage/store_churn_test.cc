@@ -123,7 +123,9 @@ void ChurnFor(const char* name, const std::vector<double>& shares) {
       false_positives += store.Get(KeyName((uint64_t{1} << 50) + turnover * 1000000 + i), now).hit;
     const StoreUsage usage = store.Usage();
     tombstones_max = std::max(tombstones_max, usage.slabs.tombstones);
-    CHECK(Within(held.missed, held.asked, kFalseNegative));
+    // packed misses a key only where another key's overwrite or delete took its entry.
+    const bool packed = EngineOfTest::is_packed();
+    CHECK(Within(held.missed, held.asked, packed ? kWrong : kFalseNegative));
     CHECK(Within(held.wrong, held.asked, kWrong));
     CHECK(Within(gone.wrong, gone.asked, kFalsePositive));
     CHECK(Within(false_positives, absent_keys, kFalsePositive));
@@ -165,11 +167,17 @@ void ChurnFor(const char* name, const std::vector<double>& shares) {
 TEST_SUITE("storage") {
   TEST_CASE("the contract holds at every turnover of a full chain") {
     SUBCASE("3,000 even values") { ChurnFor("3,000 even values", EvenShares(3000)); }
+    SUBCASE("3,000 even values, engine packed") {
+      const EngineOfTest engine;
+      engine.Use(EngineKind::kPacked);
+      ChurnFor("3,000 even values, engine packed", EvenShares(3000));
+    }
     SUBCASE("two values") { ChurnFor("two values", EvenShares(2)); }
     SUBCASE("one value with 80 %") { ChurnFor("one value with 80 %", OneLargeShare(3000, 0.8)); }
   }
 
   TEST_CASE("no value comes back after it was overwritten, deleted or has expired") {
+    KBF_FOR_EACH_ENGINE();
     // Reads of keys whose older copies sit in the chain, among demotions, joins, compressions and
     // drops. 10 M in soak.
     const uint64_t reads = Soak() ? 10000000 : 600000;
@@ -234,6 +242,7 @@ TEST_SUITE("storage") {
     CHECK(stale == 0);
     CHECK(Within(static_cast<double>(wrong), static_cast<double>(hits), kWrong));
     CHECK(Within(static_cast<double>(false_positives), static_cast<double>(reads), kFalsePositive));
+    if (EngineOfTest::is_packed()) return;  // takes half the memory, and hides no keys
     CHECK(chain.joins + chain.compressions > 10);
     CHECK(chain.filters_dropped > 10);
     CHECK(chain.tombstones > 100);

@@ -515,10 +515,11 @@ void InThreads(auto&& work) {
 
 TEST_SUITE("storage") {
   TEST_CASE("threads that share a store see no stale, torn or changed bytes and lose no count") {
+    KBF_FOR_EACH_ENGINE();
     const uint64_t seed = 1;
     CAPTURE(seed);
     World world;
-    world.store = Store::Create(TinyFront(uint64_t{8} << 20), HashSecret::FromSeed(seed)).store;
+    world.store = MakeStore(TinyFront(uint64_t{8} << 20), seed);
     const Outcome outcome = RunWorld(&world, seed, Soak() ? 3000000 : 60000, false);
     CheckNothingWrong(outcome, *world.store);
     const Reading sum = world.store->Get(kSumKey, world.now());
@@ -529,18 +530,20 @@ TEST_SUITE("storage") {
   }
 
   TEST_CASE("threads see nothing wrong while room is short and all is flushed now and then") {
+    KBF_FOR_EACH_ENGINE();
     const uint64_t seed = 2;
     CAPTURE(seed);
     World world;
     world.exact_counters = false;
-    world.store = Store::Create(TinyFront(uint64_t{3} << 20), HashSecret::FromSeed(seed)).store;
+    world.store = MakeStore(TinyFront(uint64_t{3} << 20), seed);
     const Outcome outcome = RunWorld(&world, seed, Soak() ? 1000000 : 40000, true);
     CheckNothingWrong(outcome, *world.store);
   }
 
   TEST_CASE("a reading outlives its store") {
+    KBF_FOR_EACH_ENGINE();
     World world;
-    world.store = Store::Create(TinyFront(uint64_t{8} << 20), HashSecret::FromSeed(3)).store;
+    world.store = MakeStore(TinyFront(uint64_t{8} << 20), 3);
     // Twice the front, so that the first ones are in the chain.
     for (uint32_t i = 0; i < 20000; ++i) {
       (void)world.store->Write({WriteMode::kSet, "k" + std::to_string(i), TextOf(i % 100)}, 1000);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/kbf_chain.h"
+#include "storage/deadlines.h"
 #include "storage/store.h"
 #include "tests/storage/store_world.h"
 
@@ -21,6 +21,7 @@ WriteResult Add(Store& store, const std::string& key, const std::string& value, 
 
 TEST_SUITE("storage") {
   TEST_CASE("add never overwrites what get finds") {
+    KBF_FOR_EACH_ENGINE();
     const uint64_t tries = Soak() ? 10000000 : 300000;
     StoreConfig config;
     config.memory_bytes = uint64_t{8} << 20;
@@ -113,14 +114,13 @@ TEST_SUITE("storage") {
       // Into the earliest deadline that fits, of those that filters were opened with by other keys
       // before, and back with that deadline.
       while (expires > now && now < start + ttl / 4 * 3) {
-        uint32_t deadline = KbfChain::DeadlineFor(expires, now);
-        misfits +=
-            !KbfChain::Fits(deadline, expires, now) || KbfChain::Fits(expires + 1, expires, now);
+        uint32_t deadline = DeadlineFor(expires, now);
+        misfits += !DeadlineFits(deadline, expires, now) || DeadlineFits(expires + 1, expires, now);
         for (int other = 0; other < 16; ++other) {
           const auto opened = static_cast<uint32_t>(now - random() % 1000);
           const auto theirs = static_cast<uint32_t>(now + 60 + random() % (2 * ttl));
-          const uint32_t made = KbfChain::DeadlineFor(theirs, opened);
-          if (made > now && KbfChain::Fits(made, expires, now)) deadline = std::min(deadline, made);
+          const uint32_t made = DeadlineFor(theirs, opened);
+          if (made > now && DeadlineFits(made, expires, now)) deadline = std::min(deadline, made);
         }
         expires = deadline;
         now += static_cast<uint32_t>(random() % (ttl / 8 + 1)) + 1;
@@ -136,6 +136,7 @@ TEST_SUITE("storage") {
   }
 
   TEST_CASE("keys that go to the chain and back again and again keep three quarters of their TTL") {
+    KBF_FOR_EACH_ENGINE();
     StoreConfig config;
     config.memory_bytes = uint64_t{8} << 20;
     config.front_share = 0.02;

@@ -130,11 +130,12 @@ TEST_SUITE("storage") {
   }
 
   TEST_CASE("without evictions a full store refuses and keeps what it has") {
+    KBF_FOR_EACH_ENGINE();
     StoreConfig config;
     config.memory_bytes = uint64_t{4} << 20;
     config.evictions = false;
-    const auto made = Store::Create(config, HashSecret::FromSeed(3));
-    Store& store = *made.store;
+    const auto made = MakeStore(config, 3);
+    Store& store = *made;
     uint64_t stored = 0;
     StoreStatus status = StoreStatus::kOk;
     for (; stored < 1000000; ++stored) {
@@ -158,11 +159,12 @@ TEST_SUITE("storage") {
   }
 
   TEST_CASE("items larger than the memory can bear do not break the limit") {
+    KBF_FOR_EACH_ENGINE();
     StoreConfig config;
     config.memory_bytes = uint64_t{8} << 20;
     config.num_slabs = 4;
-    const auto made = Store::Create(config, HashSecret::FromSeed(4));
-    Store& store = *made.store;
+    const auto made = MakeStore(config, 4);
+    Store& store = *made;
     uint64_t over = 0;
     for (uint64_t i = 0; i < 400; ++i) {
       std::string value = std::to_string(i);
@@ -197,12 +199,13 @@ TEST_SUITE("storage") {
   }
 
   TEST_CASE("keys under an exact prefix never leave the front but by eviction") {
+    KBF_FOR_EACH_ENGINE();
     StoreConfig config;
     config.memory_bytes = uint64_t{16} << 20;
     config.front_share = 0;
     config.exact_prefixes = {"n:", "lock/"};
-    const auto made = Store::Create(config, HashSecret::FromSeed(6));
-    Store& store = *made.store;
+    const auto made = MakeStore(config, 6);
+    Store& store = *made;
     for (uint64_t i = 0; i < 20000; ++i) {
       (void)store.Write({WriteMode::kSet, "n:" + std::to_string(i), "1"}, 100);
       (void)store.Write({WriteMode::kSet, "lock/" + std::to_string(i), "1"}, 100);

@@ -423,6 +423,7 @@ TEST_SUITE("storage") {
   }
 
   TEST_CASE("a store with a tiny front differs from the model only within the contract") {
+    KBF_FOR_EACH_ENGINE();
     for (uint64_t seed = 1; seed <= NumSeeds(); ++seed) {
       CAPTURE(seed);
       StoreConfig config;

@@ -154,6 +154,7 @@ TEST_SUITE("storage") {
   TEST_CASE(
       "keys with TTLs from 1 s to 30 days are never served late, nor lost before the last quarter "
       "of the TTL") {
+    KBF_FOR_EACH_ENGINE();
     constexpr uint32_t kLongest = 30 * 86400;
     const uint64_t seed = 1;
     CAPTURE(seed);
@@ -218,6 +219,7 @@ TEST_SUITE("storage") {
   }
 
   TEST_CASE("twenty different TTLs cost little more memory than none") {
+    KBF_FOR_EACH_ENGINE();
     const uint64_t seed = 2;
     CAPTURE(seed);
     const uint64_t keys = Soak() ? 1000000 : 200000;

@@ -27,8 +27,29 @@ inline std::string ValueText(uint64_t value) { return "value " + std::to_string(
 // The value of a key that is written once.
 inline std::string ValueOf(uint64_t number) { return ValueText(Mix64(number) % kDistinctValues); }
 
+// The engine of stores that MakeStore makes while this lives; kbf where none does.
+class EngineOfTest {
+ public:
+  EngineOfTest() { kind_ = EngineKind::kKbf; }
+  ~EngineOfTest() { kind_ = EngineKind::kKbf; }
+  static void Use(EngineKind kind) { kind_ = kind; }
+  static EngineKind kind() { return kind_; }
+  static bool is_packed() { return kind_ == EngineKind::kPacked; }
+
+ private:
+  static inline EngineKind kind_ = EngineKind::kKbf;
+};
+
+// Runs the rest of a test case once for each engine.
+#define KBF_FOR_EACH_ENGINE()               \
+  const ::kbf::EngineOfTest engine_of_test; \
+  SUBCASE("engine kbf") {}                  \
+  SUBCASE("engine packed") { engine_of_test.Use(EngineKind::kPacked); }
+
 inline std::unique_ptr<Store> MakeStore(const StoreConfig& config, uint64_t seed) {
-  return std::move(Store::Create(config, HashSecret::FromSeed(seed)).store);
+  StoreConfig chosen = config;
+  chosen.engine = EngineOfTest::kind();
+  return std::move(Store::Create(chosen, HashSecret::FromSeed(seed)).store);
 }
 
 // Background steps until there is nothing to do, or until there were `steps_max`. Returns how many
