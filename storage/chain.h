@@ -41,6 +41,7 @@
 namespace kbf {
 
 struct ChainConfig {
+  uint64_t memory_bytes = 16 << 20;    // of the slab, front and chain together
   uint32_t value_bytes_max = 1 << 20;  // longer values get no number
   // The values of all chains of the store together take no more than this and one value per chain.
   uint64_t shared_bytes_max = UINT64_MAX;
@@ -66,6 +67,14 @@ struct ChainValue {
   SharedHeader* holder = nullptr;
 };
 
+// A value that a key brings.
+struct ChainOffer {
+  std::string_view value;
+  uint32_t flags = 0;
+  uint64_t item_bytes = 100;  // that the key and its value take while they are exact
+  bool again = false;         // by a key that brought it before, and got no number
+};
+
 struct ChainErrors {
   ErrorRates rates;             // of a look-up in this chain
   double false_candidates = 0;  // parts that a look-up asks in vain
@@ -78,9 +87,9 @@ class Chain {
   // ---- values
 
   // The number of this value, which counts as one use of it. Nothing: the value does not occur
-  // often enough to be worth one, it is too long, or there is no room for it. No item has to be
-  // tried again for that soon; uses are counted meanwhile.
-  [[nodiscard]] virtual std::optional<uint32_t> Number(std::string_view value, uint32_t flags) = 0;
+  // often enough to be worth one, it is too long, or there is no room for it. Uses are counted
+  // meanwhile, so that it may get one when the next key brings it.
+  [[nodiscard]] virtual std::optional<uint32_t> Number(const ChainOffer& offer) = 0;
   // REQUIRES: the number is valid
   virtual ChainValue ValueOf(uint32_t number) const = 0;
 

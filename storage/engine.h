@@ -23,8 +23,9 @@ struct EngineConfig {
   EngineKind kind = EngineKind::kKbf;
   double false_negative = 2e-3;  // budgets of a look-up in one chain
   double false_positive = 2e-5;
-  uint64_t distinct_values = 3000;  // per slab, that a chain must tell apart at least
-  uint64_t part_keys = 32768;       // keys that a chain drops together, about
+  // Per slab, that a chain must tell apart at least; 0: as many as there are, within memory.
+  uint64_t distinct_values = 0;
+  uint64_t part_keys = 32768;  // keys that a chain drops together, about
   unsigned num_slabs = 1;
   uint64_t slab_bytes = uint64_t{16} << 20;  // memory of a slab
 };

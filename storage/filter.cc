@@ -1,5 +1,6 @@
 #include "storage/filter.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace kbf {
@@ -15,10 +16,11 @@ class KbfFilter final : public Filter {
     return kbf_.Query(key, blocks);
   }
   void Insert(const KeyHash& key, uint32_t symbol) override { kbf_.Insert(key, symbol); }
-  KbfStatus Delete(const KeyHash& key, const SymbolBlocks& blocks) override {
+  KbfStatus Delete(const KeyHash& key, const SymbolBlocks& blocks, uint32_t* value) override {
     const QueryResult found = kbf_.Query(key, blocks);
     if (found.outcome == Outcome::kAbsent) return KbfStatus::kAbsent;
     if (found.outcome == Outcome::kUndecodable) return KbfStatus::kUndecodable;
+    *value = found.value;
     return IsStrong(found) ? kbf_.DeleteSymbol(key, found.symbol) : KbfStatus::kWeakEvidence;
   }
   KbfStatus Join(const Filter& other) override {
@@ -26,6 +28,11 @@ class KbfFilter final : public Filter {
     return kbf != nullptr ? kbf_.Join(kbf->kbf_) : KbfStatus::kUnlike;
   }
   KbfStatus Compress() override { return kbf_.Compress(); }
+  bool IsLike(const Filter& other) const override {
+    const auto* kbf = dynamic_cast<const KbfFilter*>(&other);
+    return kbf != nullptr && kbf->kbf_.layout() == kbf_.layout() &&
+           kbf->kbf_.num_cells() == kbf_.num_cells() && kbf->kbf_.capacity() == kbf_.capacity();
+  }
 
   bool IsStrong(const QueryResult& result) const override {
     // The exact requirement costs six logarithms and is never more than kStrongEvidenceBits.
@@ -74,6 +81,16 @@ class KbfMaker final : public FilterMaker {
 };
 
 }  // namespace
+
+FilterMakers::FilterMakers(std::span<const Plan> plans, uint64_t filter_keys)
+    : layout_(plans.front().layout) {
+  for (const Plan& plan : plans) makers_.push_back(MakeKbfFilters(plan, filter_keys));
+}
+
+const FilterMaker& FilterMakers::For(unsigned check_bits) const {
+  const unsigned at = std::clamp(check_bits, check_bits_min(), layout_.check_bits);
+  return *makers_[layout_.check_bits - at];
+}
 
 std::unique_ptr<FilterMaker> MakeKbfFilters(const Plan& plan, uint64_t filter_keys) {
   return std::make_unique<KbfMaker>(plan, filter_keys);

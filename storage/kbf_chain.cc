@@ -33,8 +33,35 @@ constexpr uint64_t kWaitingShare = 8;
 // most.
 constexpr uint32_t kWeakRefusals = 32;
 constexpr uint32_t kStrongRefusals = 65536;
+// Part of a slab's memory that the units of symbols may take, one in so many: 1 MB of 16, which is
+// for as many values as a slab has been seen to hold.
+constexpr uint64_t kUnitsShare = 14;
+constexpr uint64_t kUnitBytes = 4;  // symbol_blocks.h
+// A chain that holds less has not shown yet which values are frequent.
+constexpr uint64_t kFiltersExpected = 4;
 // Deadlines that keys may wait for at a time.
 constexpr size_t kWaitingMax = 64;
+
+// False: there is no memory.
+bool Count(uint32_t code, CodeCounts* codes) {
+  try {
+    codes->Add(code);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+// Of blocks so small that their units take no more of a slab's memory than their share.
+unsigned CheckBitsMin(const FilterMakers& makers, uint64_t memory_bytes) {
+  const KbfLayout& layout = makers.layout();
+  unsigned bits = layout.check_bits;
+  while (bits > makers.check_bits_min() &&
+         kUnitBytes << (layout.symbol_bits - bits + 1) <= memory_bytes / kUnitsShare) {
+    --bits;
+  }
+  return bits;
+}
 
 // 0 is never.
 uint32_t Earlier(uint32_t a, uint32_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
@@ -48,19 +75,22 @@ void ForEachBit(uint64_t mask, Visit visit) {
 
 KbfChain::KbfChain(const ChainConfig& config, const KbfChainParts& parts)
     : config_(config),
-      maker_(parts.maker),
+      makers_(parts.makers),
       blobs_(parts.blobs),
-      dictionary_({parts.layout, config.value_bytes_max}, parts.secret, parts.blobs) {}
+      dictionary_({.layout = parts.makers.layout(),
+                   .check_bits_min = CheckBitsMin(parts.makers, config.memory_bytes),
+                   .value_bytes_max = config.value_bytes_max,
+                   .keys_expected = kFiltersExpected * parts.makers.filter_keys(),
+                   .seen_bytes = config.memory_bytes / kSeenShare},
+                  parts.secret, parts.blobs) {}
 
 // ---- values -------------------------------------------------------------------------------------
 
-std::optional<uint32_t> KbfChain::Number(std::string_view value, uint32_t flags) {
+std::optional<uint32_t> KbfChain::Number(const ChainOffer& offer) {
   // The memory of values is bounded: beyond that, only those that are there already.
   const bool full = blobs_.bytes() > config_.shared_bytes_max;
-  // Values that were admitted for a filter that was never opened.
-  if (full && live_ == 0) RecycleCodes();
-  if (full && !dictionary_.Knows(value, flags)) return std::nullopt;
-  const std::optional<Dictionary::Code> code = dictionary_.Admit(value, flags);
+  const std::optional<Dictionary::Code> code =
+      dictionary_.Admit(offer.value, offer.flags, {offer.item_bytes, offer.again, !full});
   return code ? std::optional(code->number) : std::nullopt;
 }
 
@@ -130,12 +160,19 @@ void KbfChain::Hide(Column* column, const KeyHash& key) {
   sets_bytes_ += column->tombstones.memory_bytes() - bytes_before;
 }
 
+KbfStatus KbfChain::Delete(Column* column, const KeyHash& key) {
+  uint32_t code = 0;
+  const KbfStatus status = column->filter->Delete(key, dictionary_.blocks(), &code);
+  if (status == KbfStatus::kOk && column->codes.Remove(code)) dictionary_.RemoveEntries(code, 1);
+  return status;
+}
+
 void KbfChain::Remove(const KeyHash& key, uint32_t now) {
   if (live_ == 0) return;
   ForEachBit(locator_->Candidates(key) & live_, [&](unsigned i) {
     Column& column = columns_[i];
     if (Expired(column, now) || column.tombstones.Contains(key)) return;
-    switch (column.filter->Delete(key, dictionary_.blocks())) {
+    switch (Delete(&column, key)) {
       case KbfStatus::kOk:
         ++counters_.removed;
         ++version_;
@@ -163,7 +200,7 @@ bool KbfChain::IsOpen(const Column& column) const {
   return column.state == Column::State::kLive && !column.joining &&
          column.filter->size() < column.filter->capacity() &&
          static_cast<double>(column.added) <
-             kColumnFillMax / 2 * static_cast<double>(maker_.filter_keys());
+             kColumnFillMax / 2 * static_cast<double>(makers_.filter_keys());
 }
 
 bool KbfChain::IsSettled(const Column& column, uint32_t now) const {
@@ -203,8 +240,12 @@ Chain::Inserted KbfChain::Insert(const KeyHash& key, uint32_t number, uint32_t e
   bool hidden = false;
   Column* column = OpenColumn(key, expires, now, &hidden);
   if (column == nullptr) return {hidden ? Insertion::kRefused : Insertion::kNoRoom};
+  sets_bytes_ -= column->codes.memory_bytes();
+  const bool counted = Count(number, &column->codes);
+  sets_bytes_ += column->codes.memory_bytes();
+  if (!counted) return {Insertion::kRefused};
+  dictionary_.AddEntry(number);
   column->filter->Insert(key, dictionary_.BlockOf(number).Choose(KeyCheck(key)));
-  column->used->Add(number);
   ++column->added;
   column->last_insert = now;
   column->last = counters_.inserted;
@@ -234,16 +275,14 @@ std::optional<unsigned> KbfChain::FreeColumn() {
 
 bool KbfChain::Grow(uint32_t expires, uint32_t now) {
   if (!locator_) {
-    locator_ = Locator::Create({maker_.filter_keys(), kLocatorBits});
+    locator_ = Locator::Create({makers_.filter_keys(), kLocatorBits});
     if (!locator_) return false;
   }
   const std::optional<unsigned> index = FreeColumn();
   if (!index) return false;
   std::unique_ptr<Filter> filter;
-  std::optional<CodeSet> used;
   try {
-    filter = maker_.Make();
-    used = dictionary_.NewCodeSet();
+    filter = maker().Make();
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -261,9 +300,8 @@ bool KbfChain::Grow(uint32_t expires, uint32_t now) {
   column.last_insert = now;
   column.clear_cursor = 0;
   column.filter = std::move(filter);
-  column.used = std::move(used);
+  column.codes = CodeCounts();
   cells_bytes_ += column.filter->memory_bytes();
-  sets_bytes_ += column.used->memory_bytes();
   ++counters_.filters_added;
   std::erase_if(waiting_, [&](const Waiting& w) { return w.deadline == column.deadline; });
   RefreshOrder();
@@ -310,7 +348,7 @@ unsigned KbfChain::WantedFolds(uint32_t expires, uint32_t now) const {
       wanted = std::max(wanted, 2 * columns_[i].filter->capacity());
   });
   unsigned folds = 0;
-  while (folds < maker_.folds() && maker_.filter_keys() >> (folds + 1) >= wanted) ++folds;
+  while (folds < makers_.folds() && makers_.filter_keys() >> (folds + 1) >= wanted) ++folds;
   return folds;
 }
 
@@ -322,13 +360,13 @@ bool KbfChain::IsWanted(uint32_t expires, uint32_t now) const {
     const Column& column = columns_[i];
     filled = filled || (column.deadline == deadline && column.added >= column.filter->capacity());
   });
-  const uint64_t capacity = maker_.filter_keys() >> WantedFolds(expires, now);
+  const uint64_t capacity = makers_.filter_keys() >> WantedFolds(expires, now);
   return filled || WaitingFor(deadline) * kWaitingShare >= capacity;
 }
 
 std::optional<uint64_t> KbfChain::BytesToGrow(uint32_t expires, uint32_t now) const {
   if (!IsWanted(expires, now)) return std::nullopt;
-  return maker_.filter_bytes() >> WantedFolds(expires, now);
+  return maker().filter_bytes() >> WantedFolds(expires, now);
 }
 
 // Frees the filter; the locator's column is cleared in steps and can be used again after that.
@@ -350,6 +388,8 @@ void KbfChain::Drop(unsigned index, DropCause cause) {
       counters_.flushed_keys += keys;
       break;
   }
+  column.codes.ForEach(
+      [&](uint32_t code, uint32_t entries) { dictionary_.DropEntries(code, entries); });
   Free(&column);
   column.state = column.added == 0 ? Column::State::kFree : Column::State::kClearing;
   RefreshOrder();
@@ -358,9 +398,9 @@ void KbfChain::Drop(unsigned index, DropCause cause) {
 // The memory of a column's filter and sets.
 void KbfChain::Free(Column* column) {
   cells_bytes_ -= column->filter->memory_bytes();
-  sets_bytes_ -= column->used->memory_bytes() + column->tombstones.memory_bytes();
+  sets_bytes_ -= column->codes.memory_bytes() + column->tombstones.memory_bytes();
   column->filter.reset();
-  column->used.reset();
+  column->codes = CodeCounts();
   column->tombstones = HashSet();
   column->clear_cursor = 0;
 }
@@ -371,15 +411,15 @@ bool KbfChain::DropOldest() {
     if (oldest == Locator::kColumnsMax || AgeOf(columns_[i]) < AgeOf(columns_[oldest])) oldest = i;
   });
   if (oldest == Locator::kColumnsMax) return false;
+  dictionary_.ReleaseGiven();
   Drop(oldest, DropCause::kRoom);
-  RecycleCodes();
   return true;
 }
 
 void KbfChain::Clear() {
+  dictionary_.ReleaseGiven();
   ForEachBit(live_, [&](unsigned i) { Drop(i, DropCause::kFlushed); });
   waiting_.clear();
-  RecycleCodes();
 }
 
 void KbfChain::CancelJoin() {
@@ -396,7 +436,7 @@ void KbfChain::RetryTombstones(Column* column) {
   const uint64_t before = column->tombstones.memory_bytes();
   try {
     column->tombstones.RemoveIf([&](const KeyHash& key) {
-      const KbfStatus status = column->filter->Delete(key, dictionary_.blocks());
+      const KbfStatus status = Delete(column, key);
       return status == KbfStatus::kOk || status == KbfStatus::kAbsent;
     });
   } catch (const std::bad_alloc&) {
@@ -410,11 +450,11 @@ bool KbfChain::StartJoin(uint32_t now) {
   const auto fits = [&](unsigned a, unsigned b) {
     const Column& x = columns_[a];
     const Column& y = columns_[b];
-    return x.deadline == y.deadline && x.filter->capacity() == y.filter->capacity() &&
+    return x.deadline == y.deadline && x.filter->IsLike(*y.filter) &&
            static_cast<double>(x.filter->size() + y.filter->size()) <=
                kJoinFill * static_cast<double>(x.filter->capacity()) &&
            static_cast<double>(x.added + y.added) <=
-               kColumnFillMax * static_cast<double>(maker_.filter_keys());
+               kColumnFillMax * static_cast<double>(makers_.filter_keys());
   };
   for (unsigned a = 0; a < Locator::kColumnsMax; ++a) {
     if (!IsSettled(columns_[a], now)) continue;
@@ -436,14 +476,18 @@ void KbfChain::FinishJoin() {
   Column& to = columns_[to_index];
   RetryTombstones(&from);
   RetryTombstones(&to);
-  if (to.filter->Join(*from.filter) != KbfStatus::kOk) {
-    CancelJoin();
-    return;
+  const uint64_t codes_before = to.codes.memory_bytes();
+  try {
+    to.codes.AddAll(from.codes);
+  } catch (const std::bad_alloc&) {
+    return CancelJoin();
   }
+  sets_bytes_ += to.codes.memory_bytes() - codes_before;
+  [[maybe_unused]] const KbfStatus joined = to.filter->Join(*from.filter);
+  assert(joined == KbfStatus::kOk);  // StartJoin asked IsLike, and neither was compressed since
   join_.reset();
   to.joining = false;
   to.added += from.added;
-  to.used->UnionWith(*from.used);
   const uint64_t tombstones = counters_.tombstones;
   from.tombstones.ForEach([&](const KeyHash& key) {
     if (to.state == Column::State::kLive) Hide(&to, key);
@@ -512,7 +556,6 @@ bool KbfChain::DropOneExpired(uint32_t now) {
   for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
     if ((live_ >> i & 1) == 0 || !Expired(columns_[i], now)) continue;
     Drop(i, DropCause::kExpired);
-    RecycleCodes();
     return true;
   }
   return false;
@@ -520,14 +563,13 @@ bool KbfChain::DropOneExpired(uint32_t now) {
 
 // A filter that is empty, or has so many tombstones that it is not worth its memory.
 bool KbfChain::DropOneUseless(uint32_t now) {
-  const uint64_t tombstones_max = maker_.filter_keys() / 8;
+  const uint64_t tombstones_max = makers_.filter_keys() / 8;
   for (unsigned i = 0; i < Locator::kColumnsMax; ++i) {
     Column& column = columns_[i];
     if (!IsSettled(column, now)) continue;
     if (column.tombstones.size() > tombstones_max) RetryTombstones(&column);
     if (column.filter->size() > 0 && column.tombstones.size() <= tombstones_max) continue;
     Drop(i, DropCause::kRoom);
-    RecycleCodes();
     return true;
   }
   return false;
@@ -547,13 +589,6 @@ void KbfChain::RefreshOrder() {
             [&](unsigned a, unsigned b) { return AgeOf(columns_[a]) < AgeOf(columns_[b]); });
   old_ = 0;
   for (unsigned i = 0; i < count / 4; ++i) old_ |= uint64_t{1} << order[i];
-}
-
-void KbfChain::RecycleCodes() {
-  std::array<const CodeSet*, Locator::kColumnsMax> in_use;
-  size_t count = 0;
-  ForEachBit(live_, [&](unsigned i) { in_use[count++] = &*columns_[i].used; });
-  dictionary_.Recycle(std::span(in_use).first(count));
 }
 
 bool KbfChain::HasPart(uint64_t part, uint32_t now) const {

@@ -22,6 +22,7 @@
 
 #include "storage/blob_pool.h"
 #include "storage/chain.h"
+#include "storage/code_counts.h"
 #include "storage/dictionary.h"
 #include "storage/filter.h"
 #include "storage/hash.h"
@@ -33,8 +34,7 @@ namespace kbf {
 
 // What all chains of a store share.
 struct KbfChainParts {
-  const FilterMaker& maker;
-  const KbfLayout& layout;
+  const FilterMakers& makers;
   const HashSecret& secret;
   BlobPool& blobs;
 };
@@ -44,10 +44,13 @@ class KbfChain final : public Chain {
   static constexpr unsigned kFiltersMax = Locator::kColumnsMax;
   // Bits per key and filter of the locator: 2.5 % false candidates, 10 % after a JOIN.
   static constexpr double kLocatorBits = 12;
+  // Bytes of a slab's memory for one byte of its dictionary's SeenFilter: enough for all items of
+  // 128 bytes that fit the slab.
+  static constexpr uint64_t kSeenShare = 128;
 
   KbfChain(const ChainConfig& config, const KbfChainParts& parts);
 
-  std::optional<uint32_t> Number(std::string_view value, uint32_t flags) override;
+  std::optional<uint32_t> Number(const ChainOffer& offer) override;
   ChainValue ValueOf(uint32_t number) const override;
 
   // The locator's line, then the cells of the candidates.
@@ -74,7 +77,7 @@ class KbfChain final : public Chain {
 
   uint64_t version() const override { return version_; }
   uint64_t num_parts() const override;
-  uint64_t part_bytes() const override { return maker_.filter_bytes(); }
+  uint64_t part_bytes() const override { return maker().filter_bytes(); }
   uint64_t oldest_bytes() const override;  // cells of the oldest quarter
   uint64_t memory_bytes() const override {
     return sizeof(*this) + cells_bytes_ + sets_bytes_ + locator_bytes() +
@@ -106,7 +109,7 @@ class KbfChain final : public Chain {
     uint32_t last_insert = 0;
     uint64_t clear_cursor = 0;
     std::unique_ptr<Filter> filter;
-    std::optional<CodeSet> used;  // codes that its cells may hold
+    CodeCounts codes;  // of its entries
     HashSet tombstones;
   };
   struct JoinWork {
@@ -146,11 +149,13 @@ class KbfChain final : public Chain {
   bool LocatorStep(uint64_t blocks);
   void RefreshOrder();
 
-  // Frees the codes that no filter can hold. REQUIRES: no admitted code is outstanding
-  void RecycleCodes();
+  // For the filters that are opened now.
+  const FilterMaker& maker() const { return makers_.For(dictionary_.typical_check_bits()); }
+  // Deletes the key's entry, and counts that.
+  KbfStatus Delete(Column* column, const KeyHash& key);
 
   const ChainConfig config_;
-  const FilterMaker& maker_;
+  const FilterMakers& makers_;
   const BlobPool& blobs_;
   Dictionary dictionary_;
   std::optional<Locator> locator_;  // made with the first filter

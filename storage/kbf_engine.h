@@ -2,7 +2,7 @@
 // pool of values for all of them.
 //
 // Requires:  thread-safe, as engine.h asks.
-// Costs:     making one takes 30 ms, nearly all of it planning. Plans are remembered by their
+// Costs:     making one takes 40 ms, nearly all of it planning. Plans are remembered by their
 //            request, so that a process that makes many stores plans once.
 #pragma once
 
@@ -21,30 +21,37 @@ namespace kbf {
 
 class KbfEngine final : public Engine {
  public:
-  KbfEngine(const EngineConfig& config, const Plan& plan, const HashSecret& secret);
+  // REQUIRES: plans as FilterMakers wants them
+  KbfEngine(const EngineConfig& config, std::vector<Plan> plans, const HashSecret& secret);
 
   std::unique_ptr<Chain> NewChain(const ChainConfig& config) override;
   uint64_t shared_bytes() const override { return blobs_.bytes(); }
-  double bytes_per_key() const override { return plan_.bytes_per_key; }
+  double bytes_per_key() const override { return plan().bytes_per_key; }
   std::string Summary() const override;
   std::vector<EngineFact> Facts() const override;
 
-  const Plan& plan() const { return plan_; }
+  // The first is for the planned number of values, the others are for more and more of them.
+  const std::vector<Plan>& plans() const { return plans_; }
+  const Plan& plan() const { return plans_.front(); }
   const BlobPool& blobs() const { return blobs_; }
 
  private:
   // Constant after construction, or thread-safe on their own.
   const EngineConfig config_;
-  const Plan plan_;
+  const std::vector<Plan> plans_;
   const HashSecret secret_;
-  const std::unique_ptr<FilterMaker> maker_;
+  const FilterMakers makers_;
   BlobPool blobs_;
 };
 
 // REQUIRES: config.kind == EngineKind::kKbf
 EngineOutcome MakeKbfEngine(const EngineConfig& config, const HashSecret& secret);
 
-// The plan that such an engine is made by.
-PlanOutcome PlanKbfEngine(const EngineConfig& config);
+// The plans that such an engine is made by. Exactly one of the two is not empty.
+struct [[nodiscard]] KbfPlans {
+  std::vector<Plan> plans;  // as KbfEngine::plans
+  std::string error;
+};
+KbfPlans PlanKbfEngine(const EngineConfig& config);
 
 }  // namespace kbf

@@ -160,6 +160,23 @@ std::vector<Plan> PlanChoices(const PlanRequest& request) {
   return plans;
 }
 
+std::optional<Plan> PlanWith(CellKind kind, unsigned check_bits, const PlanRequest& request) {
+  std::optional<Plan> best;
+  for (unsigned k = kPlanHashesMin; k <= kPlanHashesMax; ++k) {
+    const KbfLayout layout{.kind = kind,
+                           .symbol_bits = SymbolBitsMax(kind),
+                           .check_bits = check_bits,
+                           .num_hashes = k,
+                           .num_lines = k};
+    const std::optional<double> load = LargestLoad(layout, request);
+    if (!load) continue;
+    const Plan plan = PlanAt(layout, *load);
+    if (best && plan.bytes_per_key * (1 + kPlanBytesTolerance) >= best->bytes_per_key) continue;
+    best = plan;
+  }
+  return best;
+}
+
 PlanOutcome MakePlan(const PlanRequest& request) {
   if (std::string error = RequestError(request); !error.empty()) return {{}, std::move(error)};
   const std::vector<Plan> plans = PlanChoices(request);

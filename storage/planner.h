@@ -76,6 +76,11 @@ struct [[nodiscard]] PlanOutcome {
 // accesses.
 PlanOutcome MakePlan(const PlanRequest& request);
 
+// The smallest plan with this kind of cells, one cell per line, and so many check bits; of those
+// within kPlanBytesTolerance of it, the one with the fewest hashes. Nothing where none meets the
+// budgets. Takes 1 ms. REQUIRES: the budgets are those of a plan that MakePlan made
+std::optional<Plan> PlanWith(CellKind kind, unsigned check_bits, const PlanRequest& request);
+
 // The largest load of every candidate (cell kind, k, lines) that meets the budgets, fewest bytes
 // per key first. Empty where MakePlan gives an error.
 std::vector<Plan> PlanChoices(const PlanRequest& request);

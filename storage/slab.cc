@@ -17,6 +17,7 @@ constexpr uint64_t kOneValueShare = 64;
 
 ChainConfig ChainConfigOf(const SlabConfig& config, uint64_t num_slabs) {
   ChainConfig chain;
+  chain.memory_bytes = config.memory_bytes;
   chain.value_bytes_max = static_cast<uint32_t>(
       std::min<uint64_t>(config.item_bytes_max, config.memory_bytes / kOneValueShare));
   chain.shared_bytes_max = config.memory_bytes / kValueShare * num_slabs;

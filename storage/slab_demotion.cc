@@ -19,6 +19,14 @@ constexpr uint32_t kDemotedSecondsMin = 60;
 
 }  // namespace
 
+namespace {
+
+ChainOffer OfferOf(const Item& item) {
+  return {item.value(), item.flags(), AllocatedBytes(item.total_bytes()), item.unique()};
+}
+
+}  // namespace
+
 // The share of the front; and all that is not taken by the rest while the whole takes little. With
 // no share everything that repeats goes to the chain at once.
 double Slab::FrontTarget() const {
@@ -68,12 +76,10 @@ bool Slab::Demote(Item* item, const KeyHash& hash) {
     RemoveDead(item, hash);
     return true;
   }
-  if (item->unique()) {
-    item->set_unique(false);  // its value is looked at again in the next round
-    return false;
-  }
   if (!MayBeDemoted(*item)) return false;
-  const std::optional<uint32_t> number = chain_->Number(item->value(), item->flags());
+  // A value that had no number is looked at again only now and then.
+  if (item->unique() && ((hash.lo ^ writes_) & 1) != 0) return false;
+  const std::optional<uint32_t> number = chain_->Number(OfferOf(*item));
   if (!number) {
     item->set_unique(true);
     return false;
@@ -126,7 +132,7 @@ Chain::Inserted Slab::InsertInChain(Item* item, const KeyHash& hash, uint32_t nu
   item->set_waiting(true);
   if (!GrowChain(item->expires())) return inserted;
   // Growth may have freed the number.
-  const std::optional<uint32_t> fresh = chain_->Number(item->value(), item->flags());
+  const std::optional<uint32_t> fresh = chain_->Number(OfferOf(*item));
   return fresh ? chain_->Insert(hash, *fresh, item->expires(), now_) : inserted;
 }
 
@@ -137,14 +143,17 @@ bool Slab::GrowChain(uint32_t expires) {
   return bytes && HasMemoryToGrow(*bytes) && chain_->Grow(expires, now_);
 }
 
-// There is room, or the oldest part is dropped to make some, or the front, if it has more than its
-// share, will give way to the first parts.
+// There is room, or the front will give way, which has more than its share and what would go next
+// in it is worth less than the oldest part, or that part is dropped.
 bool Slab::HasMemoryToGrow(uint64_t bytes) {
   if (Fits(bytes)) return true;
   if (!config_.evictions) return false;
-  if (chain_->num_parts() >= 2) return chain_->DropOldest();
-  return static_cast<double>(front_.bytes()) >
-         config_.front_share * static_cast<double>(Budget()) + static_cast<double>(bytes);
+  const bool front_can =
+      static_cast<double>(front_.bytes()) >
+      config_.front_share * static_cast<double>(Budget()) + static_cast<double>(bytes);
+  const bool may_drop = chain_->num_parts() >= 2;
+  if (front_can && (!may_drop || FrontIsColder())) return true;
+  return may_drop && chain_->DropOldest();
 }
 
 }  // namespace kbf

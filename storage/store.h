@@ -40,7 +40,8 @@ struct StoreConfig {
   uint64_t memory_bytes = uint64_t{64} << 20;
   double false_negative = 2e-3;  // budgets of a lookup in the chain
   double false_positive = 2e-5;
-  uint64_t distinct_values = 3000;  // per slab, that the chain must tell apart at least
+  // Per slab, that the chain must tell apart at least. 0: as many as there are, within memory.
+  uint64_t distinct_values = 0;
   // While everything takes less than this part of the memory, nothing is moved to the chain.
   double exact_share = 0;
   // Of the memory, for items that are kept exactly although they could live in the chain. 0:

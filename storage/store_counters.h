@@ -110,21 +110,23 @@ struct ChainCounters {
 static_assert(EachFieldOnce<ChainCounters>());
 
 struct DictionaryCounters {
-  uint64_t admitted = 0;     // new values
-  uint64_t refused = 0;      // values that Admit refused
-  uint64_t upgraded = 0;     // larger blocks given
-  uint64_t downgraded = 0;   // smaller blocks given
-  uint64_t recycled = 0;     // codes freed
-  uint64_t index_scans = 0;  // the index could not decode a value, all values were searched
+  uint64_t admitted = 0;      // new values
+  uint64_t refused = 0;       // times that a value got no number
+  uint64_t refused_full = 0;  // of these, because there was no room for one that repeats
+  uint64_t upgraded = 0;      // larger blocks given
+  uint64_t downgraded = 0;    // smaller blocks given
+  uint64_t recycled = 0;      // codes freed
+  uint64_t refined = 0;       // times that a chain made room for more values
 
   static constexpr auto Fields() {
     using Self = DictionaryCounters;
     return std::to_array<CounterField<Self>>({{&Self::admitted, "values_admitted"},
                                               {&Self::refused, "values_refused"},
+                                              {&Self::refused_full, "values_refused_full"},
                                               {&Self::upgraded, "codes_upgraded"},
                                               {&Self::downgraded, "codes_downgraded"},
                                               {&Self::recycled, "codes_recycled"},
-                                              {&Self::index_scans, "index_scans"}});
+                                              {&Self::refined, "code_space_doubled"}});
   }
 };
 static_assert(EachFieldOnce<DictionaryCounters>());

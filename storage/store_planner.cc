@@ -43,6 +43,8 @@ constexpr double kSlabDeviations = 5;
 constexpr double kLargerChecked = 1.5;
 // Steps between the memories that are tried: a 256th part.
 constexpr uint64_t kStepShare = 256;
+// Values that a dictionary was seen to take in one go; more as others leave.
+constexpr uint64_t kValuesMax = 50000;
 // The shard tables of the blob pool: 11 to 21 bytes for each value (blob_pool.h), of 64 shards.
 constexpr uint64_t kPoolBytesPerValue = 21;
 constexpr uint64_t kPoolBytesMin = 16 << 10;
@@ -52,25 +54,27 @@ constexpr uint64_t kTombstoneBytes = 4 << 10;
 // What one slab takes whatever the number of its filters.
 struct SlabBytes {
   uint64_t dictionary = 0;
-  uint64_t other = 0;     // the slab itself, samples for the error measurement
-  uint64_t code_set = 0;  // for each filter
+  uint64_t other = 0;        // the slab itself, samples for the error measurement
+  uint64_t code_counts = 0;  // for each filter
 };
 
 // A dictionary with so many values, of which each was seen often enough to get a code.
-SlabBytes MeasureSlab(const KbfLayout& layout, uint64_t distinct_values) {
+SlabBytes MeasureSlab(const std::vector<Plan>& plans, uint64_t distinct_values) {
   const HashSecret secret = HashSecret::FromSeed(1);  // the same answer every time
   BlobPool pool;
-  Dictionary dictionary({.layout = layout}, secret, pool);
+  const FilterMakers makers(plans, kFilterKeysMin);
+  Dictionary dictionary({.layout = makers.layout(), .check_bits_min = makers.check_bits_min()},
+                        secret, pool);
   for (uint64_t i = 0; i < distinct_values; ++i) {
     const std::string value = std::to_string(i);
-    for (uint32_t seen = 0; seen < Dictionary::kMinOccurrences; ++seen) {
-      (void)dictionary.Admit(value, 0);
+    for (uint32_t seen = 0; seen < FrequencySketch::kCountMax && !dictionary.Knows(value, 0);
+         ++seen) {
+      if (const auto code = dictionary.Admit(value, 0)) dictionary.AddEntry(code->number);
     }
   }
   return {dictionary.memory_bytes(),
-          sizeof(Slab) + sizeof(KbfChain) +
-              ErrorSampler::kSamplesMax * sizeof(ErrorSampler::Sample) + kTombstoneBytes,
-          dictionary.NewCodeSet().memory_bytes()};
+          sizeof(Slab) + ErrorSampler::kSamplesMax * sizeof(ErrorSampler::Sample) + kTombstoneBytes,
+          CodeCounts::MemoryBytesFor(dictionary.num_codes() / 4 * 5)};
 }
 
 uint64_t ValueBytes(const StorePlanRequest& request) {
@@ -101,10 +105,11 @@ LocatorBytes LocatorFor(unsigned filters, uint64_t filter_keys) {
 // Everything that does not depend on the memory that is tried.
 class Sizer {
  public:
-  Sizer(const StorePlanRequest& request, const Plan& plan)
+  // `plan` is the one of `plans` for so many values.
+  Sizer(const StorePlanRequest& request, const Plan& plan, const std::vector<Plan>& plans)
       : request_(request),
         plan_(plan),
-        slab_(MeasureSlab(plan.layout, request.distinct_values)),
+        slab_(MeasureSlab(plans, request.distinct_values)),
         value_bytes_(ValueBytes(request)) {}
 
   // Nothing where this memory does not hold the keys.
@@ -121,10 +126,10 @@ class Sizer {
     const LocatorBytes locator = LocatorFor(filters, shape.filter_keys);
     const StoreParts one{.cells = filters * FilterBytes(shape.filter_keys),
                          .locator = locator.settled,
-                         .dictionary = slab_.dictionary,
+                         .dictionary = slab_.dictionary + SeenBytes(slab_bytes),
                          .values = value_bytes,
                          .front = front,
-                         .other = slab_.other + filters * slab_.code_set};
+                         .other = slab_.other + filters * slab_.code_counts};
     if (one.total() - one.locator + locator.most > slab_bytes) return {};
     return StorePlan{memory_bytes, shape.num_slabs, shape.filter_keys,
                      filters,      plan_,           Times(one, shape.num_slabs)};
@@ -134,6 +139,13 @@ class Sizer {
   static StoreParts Times(const StoreParts& one, uint64_t slabs) {
     return {one.cells * slabs,  one.locator * slabs, one.dictionary * slabs,
             one.values * slabs, one.front * slabs,   one.other * slabs};
+  }
+
+  // The dictionary that was measured had no slab to size this by.
+  uint64_t SeenBytes(uint64_t slab_bytes) const {
+    return request_.distinct_values < Dictionary::kSeenValuesMin
+               ? 0
+               : slab_bytes / KbfChain::kSeenShare;
   }
 
   // The chain is planned for all keys; those in the front are a reserve.
@@ -167,9 +179,20 @@ std::string TooManyKeys(const StorePlanRequest& request) {
          " keys: divide them over several servers";
 }
 
-std::string TooManyValues(const StorePlanRequest& request, const Plan& plan) {
-  return "a store tells " + std::to_string(plan.values_max) +
-         " repeating values apart, and there are " + std::to_string(request.distinct_values) +
+// The first plan does while its blocks take three quarters of all symbols, as in Dictionary. With
+// more values an eighth of an even share is what their blocks may become.
+const Plan& PlanFor(const std::vector<Plan>& plans, uint64_t distinct_values) {
+  const KbfLayout& layout = plans.front().layout;
+  if (distinct_values <= plans.front().values_max / 4 * 3) return plans.front();
+  const double each = std::exp2(layout.symbol_bits) / (8 * static_cast<double>(distinct_values));
+  const double bits = std::floor(std::log2(std::max(each, 1.0)));
+  const double fewer = std::max(0.0, layout.check_bits - bits);
+  return plans[std::min(static_cast<size_t>(fewer), plans.size() - 1)];
+}
+
+std::string TooManyValues(const StorePlanRequest& request) {
+  return "a store is planned for up to " + std::to_string(kValuesMax) +
+         " repeating values, and there are " + std::to_string(request.distinct_values) +
          ": keys with the other values are kept exactly and evicted as in memcached";
 }
 
@@ -185,19 +208,18 @@ StoreShape ShapeOfStore(uint64_t memory_bytes) {
 }
 
 StorePlanOutcome PlanStore(const StorePlanRequest& request, uint64_t granularity) {
-  PlanOutcome planned = PlanKbfEngine({.false_negative = request.false_negative,
-                                       .false_positive = request.false_positive,
-                                       .distinct_values = StoreConfig{}.distinct_values});
-  if (!planned.plan) return {{}, std::move(planned.error)};
-  if (const SizeOutcome size = TotalBytes(*planned.plan, request.keys); !size.bytes) {
+  const KbfPlans planned = PlanKbfEngine({.false_negative = request.false_negative,
+                                          .false_positive = request.false_positive,
+                                          .distinct_values = StoreConfig{}.distinct_values});
+  if (planned.plans.empty()) return {{}, planned.error};
+  if (request.distinct_values > kValuesMax) return {{}, TooManyValues(request)};
+  const Plan& plan = PlanFor(planned.plans, request.distinct_values);
+  if (const SizeOutcome size = TotalBytes(plan, request.keys); !size.bytes) {
     return {{}, size.error};
   }
-  if (request.distinct_values > planned.plan->values_max) {
-    return {{}, TooManyValues(request, *planned.plan)};
-  }
-  Sizer sizer(request, *planned.plan);
+  Sizer sizer(request, plan, planned.plans);
   // Cells alone are the least that can do; ten times that, and the values, is more than enough.
-  const uint64_t least = *TotalBytes(*planned.plan, request.keys).bytes;
+  const uint64_t least = *TotalBytes(plan, request.keys).bytes;
   const uint64_t enough = 10 * (least + ValueBytes(request)) + 64 * kSlabBytes;
   uint64_t memory =
       (std::max(least, kMemoryBytesMin) + granularity - 1) / granularity * granularity;

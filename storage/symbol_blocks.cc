@@ -58,8 +58,22 @@ uint32_t SymbolBlocks::TakeLowest(unsigned check_bits) {
   return index << check_bits;
 }
 
+void SymbolBlocks::Refine() {
+  assert(check_bits_min_ > 1);
+  const unsigned bits = check_bits_min_ - 1;
+  std::vector<Unit> units(2 * units_.size());
+  FreeBlocks smallest;
+  smallest.bitmap.resize((units.size() + 63) / 64);
+  free_.insert(free_.begin(), std::move(smallest));
+  for (size_t i = 0; i < units_.size(); ++i) units[2 * i] = units[2 * i + 1] = units_[i];
+  units_ = std::move(units);
+  check_bits_min_ = bits;
+  free_units_ = 2 * free_units_ + 1;
+  MarkFree(1u << bits, bits);
+}
+
 std::optional<SymbolBlock> SymbolBlocks::Allocate(uint32_t value, unsigned check_bits) {
-  assert(value != kNoValue);
+  assert(value < kNoValue);
   check_bits = std::max(check_bits, check_bits_min_);
   // The smallest free block that is large enough, halved until it fits.
   unsigned bits = check_bits;

@@ -8,9 +8,9 @@
 //            never assigned: the first unit stays reserved, so one block gets at most half of all
 //            symbols.
 // Requires:  one writer; readers see a constant object (the slab's lock).
-// Costs:     8 bytes and 2 bits per unit (33 KB at 4,096 units); Find is one look-up; Allocate
+// Costs:     4 bytes and 2 bits per unit (17 KB at 4,096 units); Find is one look-up; Allocate
 //            scans a bitmap of free blocks, at most one bit per unit; Free is O(log units); both
-//            write the block's units.
+//            write the block's units. Refine writes them all.
 // Why:       two keys with the same value do not cancel in a cell, and absent keys are rejected
 // even
 //            where nearly all keys have one value, provided that a frequent value's block is as
@@ -49,10 +49,14 @@ class SymbolBlocks {
   size_t memory_bytes() const;
 
   // A block of 2^check_bits symbols for `value`; nothing where no such block is free. Sizes below
-  // the smallest are rounded up. REQUIRES: value != kNoValue
+  // the smallest are rounded up. REQUIRES: value < kNoValue
   std::optional<SymbolBlock> Allocate(uint32_t value, unsigned check_bits);
   // REQUIRES: the block came from Allocate and was not freed since
   void Free(const SymbolBlock& block);
+
+  // Halves the units; blocks stay as they are, and the reserved unit leaves half of itself free.
+  // Throws std::bad_alloc; then nothing has changed. REQUIRES: check_bits_min() > 1
+  void Refine();
 
   // The block that holds `symbol`, if any value owns it.
   bool Find(uint32_t symbol, SymbolBlock* block) const {
@@ -62,14 +66,14 @@ class SymbolBlocks {
     return true;
   }
 
-  static constexpr uint32_t kNoValue = 0xffffffff;
+  static constexpr uint32_t kNoValue = (uint32_t{1} << 27) - 1;
 
  private:
   struct Unit {
-    uint32_t value = kNoValue;
-    uint32_t check_bits = 0;
+    uint32_t value : 27 = kNoValue;
+    uint32_t check_bits : 5 = 0;
   };
-  static_assert(sizeof(Unit) == 8);
+  static_assert(sizeof(Unit) == 4);
 
   // Free blocks of one size: bit i stands for the block that starts at symbol i << check_bits.
   struct FreeBlocks {

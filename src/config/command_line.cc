@@ -375,11 +375,15 @@ void Parser::AddStore() {
        {0, 1, true});
   Real("--false-positive", "chance that a key nobody stored is found", &store.false_positive,
        {0, 1, true});
-  Value("--distinct-values", "<num>",
-        "values that repeat, which cold keys may have (default: 3000)",
+  Value("--distinct-values", "<num|auto>",
+        "values that repeat, which cold keys may have;\nauto: with kbf as many as there are, with "
+        "packed\n3000 (default: auto)",
         [&store](const std::string& text) {
-          store.distinct_values = static_cast<uint64_t>(
-              ParseWhole("--distinct-values", text, 1, std::numeric_limits<int64_t>::max()));
+          store.distinct_values =
+              text == "auto"
+                  ? 0
+                  : static_cast<uint64_t>(ParseWhole("--distinct-values", text, 1,
+                                                     std::numeric_limits<int64_t>::max()));
         });
   Real("--exact-share",
        "nothing is approximate while everything takes less\nthan this part of the memory",

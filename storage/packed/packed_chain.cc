@@ -39,9 +39,9 @@ PackedChain::~PackedChain() { parts_.values.Leave(); }
 
 // ---- values -------------------------------------------------------------------------------------
 
-std::optional<uint32_t> PackedChain::Number(std::string_view value, uint32_t flags) {
-  if (value.size() > config_.value_bytes_max) return std::nullopt;
-  return parts_.values.Number(value, flags, config_.shared_bytes_max);
+std::optional<uint32_t> PackedChain::Number(const ChainOffer& offer) {
+  if (offer.value.size() > config_.value_bytes_max) return std::nullopt;
+  return parts_.values.Number(offer.value, offer.flags, config_.shared_bytes_max);
 }
 
 ChainValue PackedChain::ValueOf(uint32_t number) const {

@@ -44,7 +44,7 @@ class PackedChain final : public Chain {
   PackedChain(const ChainConfig& config, const PackedChainParts& parts);
   ~PackedChain() override;
 
-  std::optional<uint32_t> Number(std::string_view value, uint32_t flags) override;
+  std::optional<uint32_t> Number(const ChainOffer& offer) override;
   ChainValue ValueOf(uint32_t number) const override;
 
   void PrefetchPlaces(const KeyHash& key) const override;

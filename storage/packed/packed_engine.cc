@@ -18,7 +18,9 @@ std::string Written(const char* format, double number) {
 }  // namespace
 
 EngineOutcome MakePackedEngine(const EngineConfig& config, const HashSecret& secret) {
-  PackedPlanOutcome planned = PlanPacked({config.false_positive, config.distinct_values});
+  PackedPlanOutcome planned = PlanPacked(
+      {config.false_positive,
+       config.distinct_values != 0 ? config.distinct_values : PackedPlanRequest{}.distinct_values});
   if (!planned.plan) return {nullptr, std::move(planned.error)};
   return {std::make_unique<PackedEngine>(config, *planned.plan, secret), {}};
 }

@@ -570,7 +570,7 @@ TEST_SUITE("src") {
                              "--disable-cas",
                              "-D <char>",
                              "--engine=<name>",
-                             "--distinct-values=<num>",
+                             "--distinct-values=<num|auto>",
                              "(default: 0.002)",
                              "--front-share=<num>",
                              "--exact-prefix=<text>",

@@ -84,8 +84,9 @@ constexpr std::string_view kKbfNames =
     "demotions promotions "
     "front_evictions refused_memory refused_size inserted_keys removed_keys hidden_keys "
     "dropped_keys expired_keys flushed_keys filters_added filters_dropped filters_expired joins "
-    "compressions disagreements values_admitted values_refused codes_upgraded codes_downgraded "
-    "codes_recycled index_scans connections_shed io_uring_rounds log_lines_dropped";
+    "compressions disagreements values_admitted values_refused values_refused_full codes_upgraded "
+    "codes_downgraded "
+    "codes_recycled code_space_doubled connections_shed io_uring_rounds log_lines_dropped";
 constexpr std::string_view kErrorsNames =
     "promised_false_negative predicted_false_negative measured_false_negative measured_wrong "
     "stored_asked stored_missed stored_wrong promised_false_positive predicted_false_positive "

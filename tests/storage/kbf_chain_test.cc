@@ -10,7 +10,7 @@
 
 #include "storage/blob_pool.h"
 #include "storage/deadlines.h"
-#include "storage/planner.h"
+#include "storage/kbf_engine.h"
 #include "tests/storage/store_world.h"
 
 namespace kbf {
@@ -21,13 +21,12 @@ constexpr uint32_t kNow = 1000;
 
 struct World {
   explicit World(uint64_t filter_keys = kFilterKeys)
-      : plan(*MakePlan({kFalseNegative, kFalsePositive / 8, kDistinctValues}).plan),
-        maker(MakeKbfFilters(plan, filter_keys)),
-        chain({}, KbfChainParts{*maker, plan.layout, secret, blobs}) {}
+      : makers(PlanKbfEngine({}).plans, filter_keys),
+        chain({}, KbfChainParts{makers, secret, blobs}) {}
 
   KeyHash Key(uint64_t number) const { return HashKey(KeyName(number), secret); }
   // One of 100 values, few enough to be admitted at once.
-  uint32_t Value(uint64_t number) { return *chain.Number(ValueText(number % 100), 0); }
+  uint32_t Value(uint64_t number) { return *chain.Number({.value = ValueText(number % 100)}); }
 
   Chain::Insertion Insert(uint64_t number, uint32_t expires = 0, uint32_t now = kNow) {
     return chain.Insert(Key(number), Value(number), expires, now).outcome;
@@ -66,8 +65,7 @@ struct World {
   }
 
   const HashSecret secret = HashSecret::FromSeed(11);
-  const Plan plan;
-  const std::unique_ptr<FilterMaker> maker;
+  const FilterMakers makers;
   BlobPool blobs;
   KbfChain chain;
 };

@@ -452,7 +452,7 @@ TEST_SUITE("storage") {
       CHECK(static_cast<double>(d.false_positives) <=
             kFalsePositive * static_cast<double>(d.absent) + 5);
       CHECK(static_cast<double>(d.wrong) <= kWrong * static_cast<double>(d.reads) + 5);
-      CHECK(test.store().Counters().demoted > 50000);
+      CHECK(test.store().Counters().demoted > 20000);
     }
   }
 }

@@ -148,7 +148,7 @@ TEST_SUITE("storage") {
 
   TEST_CASE("what no store can hold is refused with the limit that is in the way") {
     CHECK(Contains(ErrorOf({.keys = uint64_t{1} << 45}), "divide them over several servers"));
-    CHECK(Contains(ErrorOf({.distinct_values = 4096}), "tells 4095 repeating values apart"));
+    CHECK(Contains(ErrorOf({.distinct_values = 50001}), "up to 50000 repeating values"));
     CHECK(Contains(ErrorOf({.keys = 0}), "the number of keys must be between 1 and"));
     CHECK(Contains(ErrorOf({.false_negative = 0}), "false-negative budget"));
     CHECK(Contains(ErrorOf({.false_positive = 2}), "false-positive budget"));

@@ -49,6 +49,39 @@ TEST_SUITE("storage") {
     CHECK(blocks.Allocate(2, 1)->check_bits == 2);  // rounded up to the smallest
   }
 
+  TEST_CASE("halved units leave blocks as they are and merge to what they were") {
+    SymbolBlocks blocks(10, 4);
+    std::vector<SymbolBlock> held;
+    while (const auto block = blocks.Allocate(static_cast<uint32_t>(held.size()), 4)) {
+      held.push_back(*block);
+    }
+    CHECK(held.size() == 63);
+    blocks.Refine();
+    blocks.Refine();
+    CHECK(blocks.check_bits_min() == 2);
+    CHECK(blocks.free_units() == 3);  // of the unit that was reserved
+    CHECK_FALSE(blocks.Allocate(100, 4));
+    REQUIRE(blocks.Allocate(100, 3));
+    REQUIRE(blocks.Allocate(101, 2));
+    CHECK_FALSE(blocks.Allocate(102, 2));
+    for (const SymbolBlock& block : held) {
+      for (uint32_t symbol = block.first; symbol < block.first + 16; ++symbol) {
+        SymbolBlock found;
+        REQUIRE(blocks.Find(symbol, &found));
+        REQUIRE(found.value == block.value);
+        REQUIRE(found.first == block.first);
+      }
+    }
+    for (const SymbolBlock& block : held) blocks.Free(block);
+    SymbolBlock found;
+    REQUIRE(blocks.Find(8, &found));
+    blocks.Free(found);
+    REQUIRE(blocks.Find(4, &found));
+    blocks.Free(found);
+    CHECK(blocks.free_units() == 255);
+    CHECK(blocks.Allocate(1, 9));
+  }
+
   TEST_CASE("freed blocks merge again, whatever the order") {
     const uint64_t seed = 11;
     CAPTURE(seed);

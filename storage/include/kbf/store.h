@@ -41,7 +41,7 @@ struct StoreOptions {
   uint64_t memory_bytes = uint64_t{64} << 20;  // at least 2 MiB
   double false_negative = 2e-3;                // budgets of a look-up
   double false_positive = 2e-5;
-  uint64_t distinct_values = 3000;    // that the filters must tell apart at least
+  uint64_t distinct_values = 0;       // that repeat; 0: as many as there are, within memory
   double exact_share = 0;             // up to this share of the memory nothing becomes approximate
   bool evict = true;                  // otherwise a full store answers kNoMemory
   uint32_t item_bytes_max = 1 << 20;  // key, value and about 60 bytes; 1 KiB to 1 GiB

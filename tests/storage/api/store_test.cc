@@ -60,8 +60,7 @@ TEST_SUITE("storage") {
   TEST_CASE("the public store says what is wrong with its options") {
     for (const StoreOptions& options :
          {StoreOptions{.memory_bytes = 1000}, StoreOptions{.false_negative = 0},
-          StoreOptions{.distinct_values = 0}, StoreOptions{.exact_share = 2},
-          StoreOptions{.item_bytes_max = 10}}) {
+          StoreOptions{.exact_share = 2}, StoreOptions{.item_bytes_max = 10}}) {
       const Result<Store> made = Store::Create(options);
       CHECK_FALSE(made.ok());
       CHECK(made.status() == Status::kBadArgument);

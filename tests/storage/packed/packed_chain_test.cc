@@ -37,7 +37,8 @@ struct World {
   // Once numbers are scarce a value gets one when it occurs again.
   uint32_t NumberOf(uint64_t value) {
     for (;;) {
-      if (const auto number = chain.Number("value " + std::to_string(value), 0)) return *number;
+      const std::string text = "value " + std::to_string(value);
+      if (const auto number = chain.Number({.value = text})) return *number;
     }
   }
   // As a slab inserts: the chain grows while memory remains, then drops its oldest keys.
