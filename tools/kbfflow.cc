@@ -81,7 +81,7 @@ const char* KindOf(FlowAlarm alarm) {
 }
 
 std::string Text(const flow::Endpoint& endpoint) {
-  const std::string address = flow::AddressText(endpoint.address);
+  std::string address = flow::AddressText(endpoint.address);
   if (endpoint.port == 0) return address;
   const std::string port = std::to_string(endpoint.port);
   return endpoint.address.is_v4 ? address + ":" + port : "[" + address + "]:" + port;
@@ -162,7 +162,9 @@ class Watcher {
 
 void Watcher::Read(flow::Capture* capture, bool is_live) {
   const auto is_over = [&] {
-    return g_stopped || (settings_.packets_max > 0 && run_.all() >= settings_.packets_max);
+    // A reader that has gone away is noticed when its pipe is written to.
+    return g_stopped || std::ferror(stdout) != 0 ||
+           (settings_.packets_max > 0 && run_.all() >= settings_.packets_max);
   };
   flow::CapturedPacket captured;
   while (!is_over()) {

@@ -13,24 +13,15 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+import program
 import summary
+from program import PATIENCE_S
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+sys.path.insert(0, os.path.join(program.ROOT, "tests", "e2e"))
 from server import Server  # pylint: disable=wrong-import-position
-
-BUILD = os.path.abspath(os.path.join(ROOT, os.environ.get("BUILD", "build")))
-PROGRAM = os.path.join(BUILD, "kbfflow")
-PATIENCE_S = 120
-
-
-def run(*arguments, data=b"", **options):
-    return subprocess.run([PROGRAM, *arguments], input=data, capture_output=True, timeout=PATIENCE_S, check=False,
-                          **options)
 
 
 def wait_for(what, condition):
@@ -62,36 +53,18 @@ def pcap(packets, link=1, snap=None):
 SYN, RST, FIN, ACK = 2, 4, 1, 16
 
 
-class KbfflowTest(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.addCleanup(self.directory.cleanup)
-
-    def path(self, name, data=None):
-        path = os.path.join(self.directory.name, name)
-        if data is not None:
-            with open(path, "wb") as file:
-                file.write(data)
-        return path
+class KbfflowTest(program.ProgramTest):
+    NAME = "kbfflow"
 
     def read(self, *arguments, **options):
         """The reports and the summary."""
-        done = run("read", "--json", *arguments, **options)
+        done = self.run_program("read", "--json", *arguments, **options)
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         return self.parsed(done.stdout)
 
     def parsed(self, output):
         *reports, last = [json.loads(line) for line in output.decode().splitlines()]
         return reports, last
-
-    def refuses(self, pattern, *arguments, **options):
-        """Exit code 1 and one line with the pattern; gives what was written to standard output."""
-        done = run(*arguments, **options)
-        text = done.stderr.decode(errors="replace")
-        self.assertEqual(done.returncode, 1, (arguments, text))
-        self.assertRegex(text, r"\Akbfflow: [^\n]*\n\Z")
-        self.assertRegex(text, pattern)
-        return done.stdout
 
 
 class Generated(KbfflowTest):
@@ -100,7 +73,7 @@ class Generated(KbfflowTest):
     def setUp(self):
         super().setUp()
         self.trace = self.path("trace.pcap")
-        done = run("generate", self.trace, "--flows", str(self.FLOWS), "--fin", "300", "--rst", "400", "--half-open",
+        done = self.run_program("generate", self.trace, "--flows", str(self.FLOWS), "--fin", "300", "--rst", "400", "--half-open",
                    "50", "--illegal", "20")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.packets = int(done.stderr.split()[2])
@@ -139,7 +112,7 @@ class Generated(KbfflowTest):
         self.assertEqual(many["missed"], 0)
 
     def test_reports_and_summary_as_text(self):
-        done = run("read", self.trace, "--verify", "--seed", "1")
+        done = self.run_program("read", self.trace, "--verify", "--seed", "1")
         lines = done.stdout.decode().splitlines()
         reports = [line.split("\t") for line in lines if not line.startswith("#")]
         self.assertEqual({len(cells) for cells in reports}, {5})
@@ -161,7 +134,7 @@ class Generated(KbfflowTest):
 
     def test_the_same_seed_makes_the_same_trace(self):
         def made(*arguments):
-            return run("generate", "-", "--flows", "1k", "--fin", "9", "--rst", "9", *arguments).stdout
+            return self.run_program("generate", "-", "--flows", "1k", "--fin", "9", "--rst", "9", *arguments).stdout
         self.assertEqual(made("--half-open", "5"), made("--half-open", "5"))
         self.assertNotEqual(made("--half-open", "5"), made("--half-open", "5", "--seed", "2"))
 
@@ -206,10 +179,19 @@ class Refused(KbfflowTest):
     def test_a_full_disk_is_an_error(self):
         self.refuses("cannot write", "generate", "/dev/full", "--flows", "10k")
         with open("/dev/full", "wb") as full:
-            done = subprocess.run([PROGRAM, "read", self.path("t", pcap(self.TALK))], stdout=full,
+            done = subprocess.run([self.program(), "read", self.path("t", pcap(self.TALK))], stdout=full,
                                   stderr=subprocess.PIPE, timeout=PATIENCE_S, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"cannot write the result", done.stderr)
+
+    def test_a_reader_that_goes_away_ends_the_program(self):
+        trace = self.path("trace")
+        self.assertEqual(self.run_program("generate", trace, "--flows", "10k").returncode, 0)
+        with subprocess.Popen([self.program(), "read", trace], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as flow:
+            flow.stdout.readline()
+            flow.stdout.close()
+            self.assertEqual(flow.wait(PATIENCE_S), 1)
+            self.assertIn(b"cannot write the result", flow.stderr.read())
 
 
 def why_no_capture():
@@ -320,7 +302,7 @@ class Loopback(KbfflowTest):
         return path, expected
 
     def holds_port(self, path, port):
-        done = run("read", "--quiet", "--json", "--only", f"tcp src port {port} and tcp[tcpflags] & tcp-push != 0", path)
+        done = self.run_program("read", "--quiet", "--json", "--only", f"tcp src port {port} and tcp[tcpflags] & tcp-push != 0", path)
         return done.returncode == 0 and self.parsed(done.stdout)[1]["packets"] > 0
 
     def test_a_capture_of_tcpdump(self):
@@ -341,7 +323,7 @@ class Loopback(KbfflowTest):
     def test_listening_reports_while_it_runs(self):
         path = self.path("reports")
         with open(path, "wb") as out:
-            flow = subprocess.Popen([PROGRAM, "listen", "lo", "--key", "5-tuple", "--json", "--timeout", "0.5", "--flows",
+            flow = subprocess.Popen([self.program(), "listen", "lo", "--key", "5-tuple", "--json", "--timeout", "0.5", "--flows",
                                      "10k", "--only", self.filter(), "--verify"], stdout=out, stderr=subprocess.PIPE)
         self.addCleanup(self.stop, flow)
         self.assertIn(b"listening on lo", flow.stderr.readline())

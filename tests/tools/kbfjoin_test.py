@@ -10,31 +10,22 @@ import re
 import resource
 import signal
 import subprocess
-import tempfile
-import unittest
 
+import program
 import summary
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PROGRAM = os.path.abspath(os.path.join(ROOT, os.environ.get("BUILD", "build"), "kbfjoin"))
-PATIENCE_S = 60
 C_LOCALE = {**os.environ, "LC_ALL": "C"}
 
-with open(os.path.join(ROOT, "docs", "kbfjoin.md"), encoding="utf-8") as page:
+with open(os.path.join(program.ROOT, "docs", "kbfjoin.md"), encoding="utf-8") as page:
     REDUCER = re.search(r"```awk\n(.*?)```", page.read(), re.DOTALL).group(1)
-
-
-def run(*arguments, data=b"", **options):
-    return subprocess.run([PROGRAM, *arguments], input=data, capture_output=True,
-                          timeout=PATIENCE_S, check=False, **options)
 
 
 def shuffle_and_reduce(mapped):
     """What `sort | awk -f reducer` makes of the mappers' output."""
     ordered = subprocess.run(["sort"], input=mapped, stdout=subprocess.PIPE, env=C_LOCALE,
-                             timeout=PATIENCE_S, check=True).stdout
+                             timeout=program.PATIENCE_S, check=True).stdout
     return subprocess.run(["awk", REDUCER], input=ordered, stdout=subprocess.PIPE, env=C_LOCALE,
-                          timeout=PATIENCE_S, check=True).stdout
+                          timeout=program.PATIENCE_S, check=True).stdout
 
 
 def occupied(picks, positions, increments):
@@ -73,43 +64,28 @@ def expected_rate(info):
     return rate, rate * relative
 
 
-class KbfjoinTest(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.addCleanup(self.directory.cleanup)
-        self.filter = os.path.join(self.directory.name, "filter")
+class KbfjoinTest(program.ProgramTest):
+    NAME = "kbfjoin"
 
-    def path(self, name, data=None):
-        path = os.path.join(self.directory.name, name)
-        if data is not None:
-            with open(path, "wb") as file:
-                file.write(data)
-        return path
+    def setUp(self):
+        super().setUp()
+        self.filter = self.path("filter")
 
     def build(self, data, *arguments):
-        done = run("build", "--filter", self.filter, "--seed", "20261119", *arguments, data=data)
+        done = self.run_program("build", "--filter", self.filter, "--seed", "20261119", *arguments, data=data)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
     def info(self):
-        return json.loads(run("info", "--filter", self.filter, "--json").stdout)
+        return json.loads(self.run_program("info", "--filter", self.filter, "--json").stdout)
 
     def map(self, data, *arguments):
         """The records that pass, and the counters."""
-        done = run("map", "--counters", *arguments, data=data)
+        done = self.run_program("map", "--counters", *arguments, data=data)
         self.assertEqual(done.returncode, 0, done.stderr)
         counters = dict(re.findall(r"reporter:counter:kbfjoin,([a-z ]+),(\d+)",
                                    done.stderr.decode()))
         return done.stdout, {name: int(count) for name, count in counters.items()}
-
-    def refuses(self, pattern, *arguments, data=b"", **options):
-        """Exit code 1 and one line with the pattern; gives what was written before."""
-        done = run(*arguments, data=data, **options)
-        text = done.stderr.decode(errors="replace")
-        self.assertEqual(done.returncode, 1, (arguments, text))
-        self.assertRegex(text, r"\Akbfjoin: [^\n]*\n\Z")
-        self.assertRegex(text, pattern)
-        return done.stdout
 
 
 class Join(KbfjoinTest):
@@ -198,7 +174,7 @@ class Join(KbfjoinTest):
         self.build(b"".join(reversed(keys)) + keys[7])
         with open(self.filter, "rb") as file:
             self.assertEqual(file.read(), first)
-        run("build", "--filter", self.filter, data=b"".join(keys))
+        self.run_program("build", "--filter", self.filter, data=b"".join(keys))
         with open(self.filter, "rb") as file:
             self.assertNotEqual(file.read(), first)
 
@@ -291,7 +267,7 @@ class BadInput(KbfjoinTest):
         os.chmod(self.filter, 0o640)
         link = self.path("link")
         os.symlink("filter", link)
-        self.assertEqual(run("build", "--filter", link, data=b"a\n").returncode, 0)
+        self.assertEqual(self.run_program("build", "--filter", link, data=b"a\n").returncode, 0)
         self.assertTrue(os.path.islink(link))
         self.assertEqual(os.stat(self.filter).st_mode & 0o777, 0o640)
         self.assertEqual(self.info()["keys"], 1)
@@ -300,13 +276,13 @@ class BadInput(KbfjoinTest):
 
     def test_output_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "wb") as full:
-            done = subprocess.run([PROGRAM, "map", "--filter", self.filter], input=b"key1\tx\n",
-                                  stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_S,
+            done = subprocess.run([self.program(), "map", "--filter", self.filter], input=b"key1\tx\n",
+                                  stdout=full, stderr=subprocess.PIPE, timeout=program.PATIENCE_S,
                                   check=False)
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, b"\\Akbfjoin: cannot write standard output: No space.*\n\\Z")
-            done = subprocess.run([PROGRAM, "info", "--filter", self.filter], stdout=full,
-                                  stderr=subprocess.PIPE, timeout=PATIENCE_S, check=False)
+            done = subprocess.run([self.program(), "info", "--filter", self.filter], stdout=full,
+                                  stderr=subprocess.PIPE, timeout=program.PATIENCE_S, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, b"\\Akbfjoin: cannot write the result: No space.*\n\\Z")
         self.refuses("cannot write /dev/full: No space", "build", "--filter", "/dev/full",
@@ -314,8 +290,8 @@ class BadInput(KbfjoinTest):
         # A reader that goes away.
         read_end, write_end = os.pipe()
         os.close(read_end)
-        done = subprocess.run([PROGRAM, "map", "--filter", self.filter], input=b"key1\tx\n",
-                              stdout=write_end, stderr=subprocess.PIPE, timeout=PATIENCE_S,
+        done = subprocess.run([self.program(), "map", "--filter", self.filter], input=b"key1\tx\n",
+                              stdout=write_end, stderr=subprocess.PIPE, timeout=program.PATIENCE_S,
                               check=False)
         os.close(write_end)
         self.assertEqual(done.returncode, 1)

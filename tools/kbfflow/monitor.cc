@@ -41,7 +41,7 @@ KeyedPacket KeyOf(const TcpPacket& packet, uint64_t time_us, kbf::FlowKind kind,
   Endpoint source{packet.source, packet.source_port};
   Endpoint destination{packet.destination, packet.destination_port};
   // By the ports as well, so that both ends of a flow within one host can be told apart.
-  keyed.packet = {source > destination, packet.has_data, packet.flags};
+  keyed.packet = {destination < source, packet.has_data, packet.flags};
   if (keyed.packet.from_high) std::swap(source, destination);
   if (kind == kbf::FlowKind::kHostPair) source.port = destination.port = 0;
   keyed.id = {source, destination};

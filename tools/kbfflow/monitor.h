@@ -33,7 +33,10 @@ namespace flow {
 struct Endpoint {
   Address address;
   uint16_t port = 0;  // 0 where flows are pairs of hosts
-  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+  friend bool operator<(const Endpoint& a, const Endpoint& b) {
+    return a.address == b.address ? a.port < b.port : a.address < b.address;
+  }
 };
 struct FlowId {
   Endpoint low;

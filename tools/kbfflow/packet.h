@@ -27,7 +27,10 @@ std::optional<LinkLayer> LinkLayerOf(int link_type);
 struct Address {
   std::array<uint8_t, 16> bytes{};  // IPv4 in the last four
   bool is_v4 = true;
-  friend auto operator<=>(const Address&, const Address&) = default;
+  friend bool operator==(const Address&, const Address&) = default;
+  friend bool operator<(const Address& a, const Address& b) {
+    return a.is_v4 != b.is_v4 ? a.is_v4 : a.bytes < b.bytes;
+  }
 };
 // "192.0.2.1", "2001:db8::1"
 std::string AddressText(const Address& address);
