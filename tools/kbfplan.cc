@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "config.h"
+#include "storage/packed/packed_store_planner.h"
 #include "storage/planner.h"
 #include "storage/store_planner.h"
 #include "tools/wrong_call.h"
@@ -39,6 +40,7 @@ struct InputError {
 };
 
 struct Arguments {
+  std::string engine = "kbf";
   std::string keys = "1e6";
   std::string values = "3000";
   std::string value_size = "100";
@@ -282,21 +284,26 @@ std::string JsonRow(const Row& row) {
   return json + "}";
 }
 
+std::string JsonParts(const std::vector<Part>& parts) {
+  std::string json = "{";
+  const char* separator = "";
+  for (const Part& part : parts) {
+    std::string name = part.name;
+    std::replace(name.begin(), name.end(), ' ', '_');
+    json += separator + ("\"" + name + "\": ") + std::to_string(part.bytes);
+    separator = ", ";
+  }
+  return json + "}";
+}
+
 std::string JsonServer(const Report& report) {
   if (!report.server.plan) return "null";
   const kbf::StorePlan& plan = *report.server.plan;
   std::string json = "{\"memory_megabytes\": " + std::to_string(MegabytesOf(plan)) +
                      ", \"num_slabs\": " + std::to_string(plan.num_slabs) +
                      ", \"filters_per_slab\": " + std::to_string(plan.filters_per_slab) +
-                     ", \"filter_keys\": " + std::to_string(plan.filter_keys) + ", \"bytes\": {";
-  const char* separator = "";
-  for (const Part& part : PartsOf(plan, report.request)) {
-    std::string name = part.name;
-    std::replace(name.begin(), name.end(), ' ', '_');
-    json += separator + ("\"" + name + "\": ") + std::to_string(part.bytes);
-    separator = ", ";
-  }
-  return json + "}}";
+                     ", \"filter_keys\": " + std::to_string(plan.filter_keys) + ", \"bytes\": ";
+  return json + JsonParts(PartsOf(plan, report.request)) + "}";
 }
 
 void PrintJson(const Report& report) {
@@ -317,13 +324,94 @@ void PrintJson(const Report& report) {
   std::fputs(json.c_str(), stdout);
 }
 
+// ---- the engine packed ----
+
+struct PackedReport {
+  kbf::StorePlanRequest request;
+  kbf::PackedStorePlan plan;
+
+  uint64_t megabytes() const { return plan.memory_bytes / kStoreBytesPerMegabyte; }
+};
+
+// Adds up to all of -m.
+std::vector<Part> PartsOf(const PackedReport& report) {
+  const kbf::StoreParts& parts = report.plan.parts;
+  return {
+      {"lines", parts.cells, "tables of " + std::to_string(report.plan.num_slabs) + " slabs"},
+      {"values", parts.values,
+       std::to_string(report.request.distinct_values) + " times " +
+           std::to_string(report.request.value_bytes) + " bytes"},
+      {"exact items", parts.front, "what was used last"},
+      {"other", parts.other, "bookkeeping"},
+      {"reserve", report.plan.memory_bytes - parts.total(), "for the allocator and for growing"},
+      {"connections", report.megabytes() * kMegabyte - report.plan.memory_bytes, "their buffers"}};
+}
+
+void PrintPackedTable(const PackedReport& report) {
+  const kbf::StorePlanRequest& request = report.request;
+  const kbf::PackedPlan& plan = report.plan.plan;
+  std::printf(
+      "%llu keys, %llu distinct values; no false negatives, at most %.3g false positives\n\n",
+      static_cast<unsigned long long>(request.keys),
+      static_cast<unsigned long long>(request.distinct_values), request.false_positive);
+  std::printf(
+      "kbfcached --engine packed --false-positive %.3g --distinct-values %llu -m %llu holds them,\n"
+      "%.1f bytes per key with everything:\n\n",
+      request.false_positive, static_cast<unsigned long long>(request.distinct_values),
+      static_cast<unsigned long long>(report.megabytes()),
+      static_cast<double>(report.megabytes() * kMegabyte) / static_cast<double>(request.keys));
+  for (const Part& part : PartsOf(report)) {
+    std::printf("  %-12s %11s   %s\n", part.name, HumanBytes(part.bytes).c_str(),
+                part.what.c_str());
+  }
+  std::printf(
+      "\n%u keys in a line of 64 bytes: %u check bits, %u for the window, %u for the value's "
+      "number;\n"
+      "%.2f bytes per key in full lines, %.1e false positives.\n",
+      plan.slots, plan.layout.CheckBits(), plan.layout.window_bits, plan.layout.number_bits,
+      plan.bytes_per_key, plan.false_positive);
+}
+
+void PrintPackedJson(const PackedReport& report) {
+  const kbf::StorePlanRequest& request = report.request;
+  const kbf::PackedPlan& plan = report.plan.plan;
+  std::string json =
+      "{\n  \"engine\": \"packed\",\n  \"request\": {\"keys\": " + std::to_string(request.keys) +
+      ", \"values\": " + std::to_string(request.distinct_values) +
+      ", \"value_size\": " + std::to_string(request.value_bytes) +
+      ", \"false_positive\": " + Format("%.6g", request.false_positive) + "},\n";
+  json += "  \"server\": {\"memory_megabytes\": " + std::to_string(report.megabytes()) +
+          ", \"num_slabs\": " + std::to_string(report.plan.num_slabs) +
+          ", \"bytes\": " + JsonParts(PartsOf(report)) + "},\n";
+  json += "  \"chosen\": {\"slots_per_line\": " + std::to_string(plan.slots) +
+          ", \"check_bits\": " + std::to_string(plan.layout.CheckBits()) +
+          ", \"window_bits\": " + std::to_string(plan.layout.window_bits) +
+          ", \"number_bits\": " + std::to_string(plan.layout.number_bits) +
+          ", \"bytes_per_key\": " + Format("%.6g", plan.bytes_per_key) +
+          ", \"false_positive\": " + Format("%.6g", plan.false_positive) + "}\n}\n";
+  std::fputs(json.c_str(), stdout);
+}
+
+void RunPacked(const kbf::StorePlanRequest& request, bool json) {
+  const kbf::PackedStorePlanOutcome outcome = kbf::PlanPackedStore(request, kStoreBytesPerMegabyte);
+  if (!outcome.plan) throw InputError{outcome.error};
+  const PackedReport report{request, *outcome.plan};
+  (json ? PrintPackedJson : PrintPackedTable)(report);
+}
+
 void Run(const Arguments& arguments) {
+  const bool packed = arguments.engine == "packed";
+  if (!packed && arguments.engine != "kbf") {
+    throw InputError{"--engine must be kbf or packed, not " + arguments.engine};
+  }
   kbf::StorePlanRequest request;
   request.keys = ParseCount("--keys", arguments.keys, kbf::kPlanKeysMax);
-  request.distinct_values = ParseCount("--values", arguments.values, kbf::kPlanValuesMax);
+  request.distinct_values =
+      ParseCount("--values", arguments.values, packed ? kbf::kPlanKeysMax : kbf::kPlanValuesMax);
   request.value_bytes = ParseCount("--value-size", arguments.value_size, kValueBytesMax);
   request.false_negative = ParseNumber("--false-negative", arguments.false_negative, false);
   request.false_positive = ParseNumber("--false-positive", arguments.false_positive, false);
+  if (packed) return RunPacked(request, arguments.json);
 
   const kbf::PlanRequest filters{request.false_negative, request.false_positive,
                                  request.distinct_values};
@@ -343,6 +431,7 @@ int main(int argc, char** argv) {
       "kbfplan: the memory that kbfcached needs for a number of keys, and the errors to expect",
       "kbfplan"};
   app.option_defaults()->always_capture_default();
+  app.add_option("--engine", arguments.engine, "what keeps cold keys: kbf or packed");
   app.add_option("--keys", arguments.keys,
                  "keys to hold; 1000000, 1e9, 10M (k, M, G, T: powers of ten)");
   app.add_option("--values", arguments.values, "distinct values among them");

@@ -154,6 +154,8 @@ Chain::Inserted PackedChain::Insert(const KeyHash& key, uint32_t number, uint32_
   window->last = counters_.inserted++;
   ++window->added;
   ++version_;
+  last_insert_ = now;
+  tidy_ = false;
   return {Insertion::kDone, window->sequence};
 }
 
@@ -167,9 +169,10 @@ void PackedChain::CountDropped(uint64_t offered_before) {
 
 // The youngest window with the latest fitting deadline: of those that take keys, or else of all.
 PackedChain::Window* PackedChain::FittingWindow(uint32_t expires, uint32_t now) {
+  const uint32_t earliest = EarliestDeadlineFor(expires, now);
   Window* best = nullptr;
   for (Window& window : windows_) {
-    if (!DeadlineFits(window.deadline, expires, now)) continue;
+    if (window.deadline < earliest || window.deadline > expires) continue;
     if (best != nullptr &&
         (TakesKeys(window) < TakesKeys(*best) ||
          (TakesKeys(window) == TakesKeys(*best) && window.deadline < best->deadline))) {

@@ -69,7 +69,8 @@ class PackedChain final : public Chain {
   bool MaintainStep(uint32_t now) override;
 
   uint64_t version() const override { return version_; }
-  uint64_t num_parts() const override { return windows_.size(); }
+  // Offered windows included: their keys are still found.
+  uint64_t num_parts() const override { return windows_.size() + offered_.size(); }
   uint64_t part_bytes() const override;
   uint64_t oldest_bytes() const override;
   uint64_t memory_bytes() const override;
@@ -89,9 +90,13 @@ class PackedChain final : public Chain {
     uint64_t added = 0;
     bool old = false;
   };
+  // A chain that took no key for so long is tidied.
+  static constexpr uint32_t kIdleSeconds = 30;
+
   struct Sweep {
     uint32_t segment = 0;     // next
     uint64_t collection = 0;  // of the registry, which it marks numbers for; 0: none
+    bool tidies = false;      // rebuilds segments that have grown too large
   };
 
   static uint64_t AgeOf(const Window& window) { return window.first + window.last; }
@@ -108,6 +113,7 @@ class PackedChain final : public Chain {
   bool Resize(uint32_t segment, uint32_t lines);
   bool Balance();
   bool WantsSweep() const;
+  bool IsIdle(uint32_t now) const { return table_ && !tidy_ && now - last_insert_ >= kIdleSeconds; }
   void FreeTags();
   std::optional<std::pair<size_t, size_t>> PairToMerge() const;
   bool SweepStep();
@@ -132,7 +138,9 @@ class PackedChain final : public Chain {
   bool unbalanced_ = false;               // entries were offered since the segments were balanced
   double twin_credit_ = 0;
   std::optional<Sweep> sweep_;
-  uint64_t peak_ = 0;       // most keys since the last sweep
+  uint32_t last_insert_ = 0;  // time
+  bool tidy_ = true;   // no key came in since the segments were rebuilt as small as they can be
+  uint64_t peak_ = 0;  // most keys since the last sweep
   uint64_t collected_ = 0;  // the last collection that it went through its slots for
   ChainCounters counters_;
   mutable DictionaryCounters value_counters_;  // as they were when they were asked for

@@ -18,6 +18,8 @@ constexpr uint64_t kClosedShare = 8;
 // A segment that is filled less than kSparse after a sweep is rebuilt so that it is filled kDense.
 constexpr double kSparse = 0.5;
 constexpr double kDense = 0.85;
+// What segments are filled to when no keys come in: the first that they take.
+constexpr double kTidyFills[] = {0.95, 0.92, 0.89};
 // Of the most keys since the last sweep.
 constexpr double kFewer = 0.875;
 // A segment that gives memory back does so by this part of its lines.
@@ -132,9 +134,10 @@ bool PackedChain::MaintainStep(uint32_t now) {
   }
   if (parts_.values.CollectStep()) return true;
   parts_.values.BeginIfWorthwhile();
-  if (!sweep_ && WantsSweep()) {
+  if (!sweep_ && (WantsSweep() || IsIdle(now))) {
     FreeTags();
-    sweep_ = Sweep{0, parts_.values.collection()};
+    sweep_ = Sweep{0, parts_.values.collection(), IsIdle(now)};
+    tidy_ = tidy_ || sweep_->tidies;
   }
   return sweep_ ? SweepStep() : unbalanced_ && Balance();
 }
@@ -215,14 +218,23 @@ bool PackedChain::SweepStep() {
   return true;
 }
 
-// Rebuilds a segment that has become sparse.
+// Rebuilds a segment that has become sparse, or that has grown more than it needed to.
 void PackedChain::MakeSmaller(uint32_t segment, const PackedTable::Swept& swept) {
   const uint32_t lines = table_->LinesOf(segment);
-  const auto entries = static_cast<double>(swept.entries);
-  const auto slots = static_cast<double>(swept.slots);
-  if (lines <= kPageLines || entries > kSparse * slots) return;
-  const uint32_t fewer = WholePages(lines * (entries / slots) / kDense) + kPageLines;
-  if (fewer < lines && Resize(segment, fewer)) ++counters_.compressions;
+  const auto smaller = [&](uint64_t entries, double fill) {
+    const auto slots = static_cast<uint64_t>(static_cast<double>(entries) / fill) + 1;
+    const uint32_t fewer = entries == 0 ? 0 : table_->LinesFor(slots);
+    if (fewer >= lines || !Resize(segment, fewer)) return false;
+    ++counters_.compressions;
+    return true;
+  };
+  if (static_cast<double>(swept.held) < kSparse * static_cast<double>(swept.slots)) {
+    (void)smaller(swept.held, kDense);
+  } else if (sweep_->tidies) {
+    for (const double fill : kTidyFills) {
+      if (smaller(swept.found, fill)) return;
+    }
+  }
 }
 
 void PackedChain::FinishSweep() {

@@ -271,9 +271,18 @@ uint64_t PackedTable::SizeOf(uint32_t window) const {
 
 // ---- memory -------------------------------------------------------------------------------------
 
+uint32_t PackedTable::LinesFor(uint64_t slots) const {
+  uint32_t lines = kPageLines;
+  while (lines < lines_max_ && ShapeOf(layout_, lines).Slots() < slots) lines += kPageLines;
+  return lines;
+}
+
+// By slots, because larger segments may have more of them in a line.
 uint32_t PackedTable::LargerThan(uint32_t lines) const {
-  const uint32_t part = lines < lines_max_ / 2 ? 4 : 8;
-  return std::min(lines_max_, RoundUp(lines + std::max<uint64_t>(lines / part, 1), kPageLines));
+  if (lines == 0) return kPageLines;
+  const uint64_t slots = ShapeOf(layout_, lines).Slots();
+  const unsigned part = lines < lines_max_ / 2 ? 4 : 12;
+  return std::max(LinesFor(slots + slots / part), std::min(lines + kPageLines, lines_max_));
 }
 
 bool PackedTable::Resize(uint32_t index, uint32_t wanted) {
@@ -334,7 +343,8 @@ PackedTable::Swept PackedTable::Sweep(uint32_t index,
       return;
     }
     const uint32_t number = lines.NumberOf(slot);
-    swept.entries += use_[window] == WindowUse::kHeld;
+    ++swept.found;
+    swept.held += use_[window] == WindowUse::kHeld;
     visit_number(number);
     const uint32_t into = merged_into_[window];
     if (into == window) return;

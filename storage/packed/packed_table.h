@@ -97,11 +97,14 @@ class PackedTable {
   // lines_max(), dropping entries of windows that are closed, and of offered ones where there is no
   // room. False: the entries do not fit, nothing has changed.
   [[nodiscard]] bool Resize(uint32_t segment, uint32_t lines);
-  // The next size of a full segment: a quarter larger, from half of lines_max() on an eighth.
+  // The fewest lines with so many slots; lines_max() where there are none.
+  uint32_t LinesFor(uint64_t slots) const;
+  // The next size of a full segment: a quarter more slots, from half of lines_max() on a twelfth.
   uint32_t LargerThan(uint32_t lines) const;
   struct Swept {
     uint64_t slots = 0;
-    uint64_t entries = 0;  // of windows that are held
+    uint64_t found = 0;  // entries
+    uint64_t held = 0;   // those that are not offered
   };
   // Frees the slots of closed windows in a segment, gives entries of merged windows their new tag,
   // and shows every number that is left.

@@ -31,9 +31,12 @@ def value_of(i):
 
 @unittest.skipIf(IS_MEMCACHED, "kbfcached's own")
 class Chain(unittest.TestCase):
+    ENGINE = "kbf"
+    MOST_MISSED = FALSE_NEGATIVE
+
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("-m", MEMORY_MB)
+        cls.server = Server("-m", MEMORY_MB, "--engine", cls.ENGINE)
         cls.server.__enter__()
         cls.addClassCleanup(cls.server.__exit__, None, None, None)
         with cls.server.connect() as wire:
@@ -85,7 +88,7 @@ class Chain(unittest.TestCase):
         found = self.read_many([b"key-%d" % i for i in picked])
         missed = sum(b"key-%d" % i not in found for i in picked)
         wrong = sum(found.get(b"key-%d" % i, value_of(i)) != value_of(i) for i in picked)
-        self.assertLessEqual(missed, at_most(FALSE_NEGATIVE, SAMPLE), f"of {SAMPLE}")
+        self.assertLessEqual(missed, at_most(self.MOST_MISSED, SAMPLE), f"of {SAMPLE}")
         self.assertLessEqual(wrong, at_most(FALSE_POSITIVE, SAMPLE), f"of {SAMPLE}")
 
     def test_absent_keys_are_not_found(self):
@@ -120,7 +123,7 @@ class Chain(unittest.TestCase):
             self.assertLessEqual(errors["predicted_" + kind], errors["promised_" + kind])
             self.assertIn("measured_" + kind, errors)
         missed, asked = errors["stored_missed"], errors["stored_asked"]
-        self.assertLessEqual(missed, at_most(FALSE_NEGATIVE, asked))
+        self.assertLessEqual(missed, at_most(self.MOST_MISSED, asked))
 
     def test_memory_stays_within_its_limit(self):
         kbf = self.server.stats("kbf")
@@ -129,7 +132,7 @@ class Chain(unittest.TestCase):
             self.assertLess(self.server.rss_kib(), (MEMORY_MB + 48) * 1024)
 
     def test_flush_empties_the_chain_too(self):
-        with Server("-m", "16") as server, server.connect() as wire:
+        with Server("-m", "16", "--engine", self.ENGINE) as server, server.connect() as wire:
             for start in range(0, 100000, 1000):
                 wire.send(b"".join(b"set f-%d 0 0 1 noreply\r\nx\r\n" % i
                                    for i in range(start, start + 1000)))
@@ -141,6 +144,13 @@ class Chain(unittest.TestCase):
                 self.assertEqual(wire.ask(f"get f-{i}"), b"END\r\n")
             # They are gone for clients at once; they are swept, and no longer counted, in time.
             self.assertTrue(wait_for(lambda: read_stats(wire)["curr_items"] == "0"))
+
+
+class PackedChain(Chain):
+    """The same with the second engine, which misses a key only where another one's overwrite or
+    delete has taken its entry."""
+    ENGINE = "packed"
+    MOST_MISSED = 2e-6
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ struct World {
 
 TEST_SUITE("storage/packed") {
   TEST_CASE("packed chain: fresh keys are all found, and only twins stay exact") {
-    World world(65536);
+    World world(27000);
     uint64_t exact = 0;
     const uint64_t keys = 300000;
     for (uint64_t i = 0; i < keys; ++i) exact += !world.Set(KeyOf(i), i % 3000, 0, 1000);
@@ -86,6 +86,13 @@ TEST_SUITE("storage/packed") {
     CHECK(usage.chain_keys == keys - exact);
     CHECK(usage.values == 3000);
     CHECK(static_cast<double>(world.chain.memory_bytes()) < 6.5 * static_cast<double>(keys));
+    // Without further keys segments are rebuilt as small as they can be.
+    world.MaintainAll(1060);
+    CHECK(static_cast<double>(world.chain.memory_bytes()) < 5.8 * static_cast<double>(keys));
+    CHECK(world.chain.counters().compressions > 0);
+    missing = 0;
+    for (uint64_t i = 0; i < keys; ++i) missing += !world.Has(KeyOf(i), i % 3000, 1060);
+    CHECK(missing == exact);
   }
 
   TEST_CASE("packed chain: a twin stays exact, and overwritten keys do not, where there are many") {
@@ -232,8 +239,13 @@ TEST_SUITE("storage/packed") {
     uint64_t newest = 0;
     for (uint64_t i = keys - keys / 4; i < keys; ++i) newest += world.Has(KeyOf(i), i % 3000, 1000);
     CHECK(newest == keys / 4);
+    // A slab takes a chain without parts for one without keys.
+    uint64_t without_parts = 0;
     while (world.chain.Shrink()) {
+      if (world.chain.num_parts() > 0) continue;
+      for (uint64_t i = 0; i < keys; ++i) without_parts += world.chain.Find(KeyOf(i), 1000).found;
     }
+    CHECK(without_parts == 0);
     CHECK(world.chain.memory_bytes() < 20000);
     CHECK(world.Set(KeyOf(1), 1, 0, 1000));
     CHECK(world.Has(KeyOf(1), 1, 1000));
