@@ -46,7 +46,11 @@ ParseResult ParseLockedText(std::span<char> bytes, const Limits& limits, Request
   const auto value_bytes = CredentialBytes(line);
   if (!value_bytes) return Answer(kUnauthenticated, line_bytes, out);
   const uint64_t request_bytes = uint64_t{line_bytes} + *value_bytes + 2;
-  if (*value_bytes > kCredentialBytesMax) return Answer(kTooLong, request_bytes, out);
+  if (*value_bytes > kCredentialBytesMax) {
+    // What no command could have either is not skipped: nobody sends so many bytes.
+    const bool skips = *value_bytes < uint32_t{kValueBytesEnd};
+    return Answer(kTooLong, skips ? request_bytes : line_bytes, out);
+  }
   if (all.size() < request_bytes) return NeedMore(request_bytes);
   if (all.substr(line_bytes + *value_bytes, 2) != "\r\n") {
     return Answer(kBadEnd, request_bytes, out);

@@ -28,6 +28,9 @@ inline constexpr uint8_t kBinaryRequestMagic = 0x80;
 inline constexpr uint8_t kBinaryResponseMagic = 0x81;
 inline constexpr size_t kBinaryHeaderBytes = 24;
 
+// SET or SETQ, with a cas number or without.
+constexpr bool IsBinarySet(uint8_t opcode) { return opcode == 0x01 || opcode == 0x11; }
+
 // For Request::binary_status.
 inline constexpr uint16_t kBinaryAuthError = 0x20;
 inline constexpr uint16_t kBinaryAuthContinue = 0x21;  // SASL wants another message
@@ -36,7 +39,7 @@ inline constexpr uint16_t kBinaryAuthContinue = 0x21;  // SASL wants another mes
 //   kGet       one key, in `key`: it may hold spaces, so `keys` stays empty. GAT and its variants
 //              have an exptime.
 //   kCas       SET, ADD or REPLACE with a cas number: memcached treats them alike. Where the
-//              value is too large they keep their own op, because such a SET drops the item.
+//              value is too large they keep their own op.
 //   kStats     `arguments` is the key.
 //   kFlushAll  exptime where one was sent.
 //   kAnswer    binary_status is the error; 0 closes the connection without a reply (a wrong magic).

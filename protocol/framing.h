@@ -2,6 +2,7 @@
 // the reply to more than one command.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -22,6 +23,9 @@ inline constexpr std::string_view kTooLargeLine = "SERVER_ERROR object too large
 inline constexpr std::string_view kNoMemoryLine = "SERVER_ERROR out of memory\r\n";
 inline constexpr std::string_view kNoMemoryStoringLine =
     "SERVER_ERROR out of memory storing object\r\n";
+
+// Lengths of values in text are smaller, as in memcached.
+inline constexpr int32_t kValueBytesEnd = INT_MAX - 1;
 
 inline ParseResult Done(uint64_t consumed) { return {ParseStatus::kOk, consumed, 0}; }
 inline ParseResult NeedMore(uint64_t needed) { return {ParseStatus::kNeedMore, 0, needed}; }

@@ -1,6 +1,5 @@
 #include "protocol/text.h"
 
-#include <climits>
 #include <cstring>
 #include <optional>
 
@@ -17,7 +16,6 @@ namespace {
 constexpr std::string_view kNoReply = "noreply";
 constexpr std::string_view kLineTooLong = "CLIENT_ERROR line too long\r\n";
 constexpr size_t kLeadingSpacesMax = 100;  // of a long get, as in memcached
-constexpr int32_t kValueBytesEnd = INT_MAX - 1;
 
 // ---- lines --------------------------------------------------------------------------------------
 

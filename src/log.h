@@ -23,7 +23,7 @@ enum LogLevel : int {
   kLogAlways = 0,   // "notice", what an operator must see: warnings, start and stop
   kLogErrors = 1,   // "error", -v: errors while serving
   kLogTraffic = 2,  // "debug", -vv: also connections and commands
-  kLogStates = 3,   // "trace", -vvv: accepted; nothing is logged here
+  kLogStates = 3,   // "trace", -vvv: also the states of connections
 };
 
 inline constexpr size_t kLogBytesMax = 2048;

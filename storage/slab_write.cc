@@ -76,7 +76,9 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
 WriteResult Slab::RefuseTooLarge(const WriteRequest& request, const KeyHash& hash, uint32_t now) {
   const LockedOperation operation(*this, now);
   ++counters_.refused_size;
-  if (request.mode == WriteMode::kSet) RemoveEverywhere({request.key, hash});
+  if (request.mode == WriteMode::kSet || request.drop_on_failure) {
+    RemoveEverywhere({request.key, hash});
+  }
   return {StoreStatus::kTooLarge, 0};
 }
 

@@ -92,8 +92,8 @@ struct WriteRequest {
   std::optional<uint64_t> new_cas = {};  // the item's CAS number (meta E); such items stay exact
   // kAppend, kPrepend: on a miss, store the value with this expiry (meta N).
   std::optional<uint32_t> vivify_expires = {};
-  // Where there is no memory, remove what the key has, as memcached does: a miss is better than a
-  // value that the client believes it has replaced.
+  // Where there is no memory, or the item is too large, remove what the key has, as memcached does:
+  // a miss is better than a value that the client believes it has replaced.
   bool drop_on_failure = false;
 };
 

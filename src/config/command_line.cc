@@ -27,6 +27,7 @@ constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
 // The store needs 2 MB, and gets all but the sixteenth that is for the buffers of connections.
 constexpr int64_t kMemoryMegabytesMin = 3;
 constexpr int64_t kMemoryMegabytesMax = 1 << 24;
+constexpr uint64_t kUsualItemBytes = 1 << 20;
 constexpr int64_t kThreadsMax = 1024;
 constexpr unsigned kThreadsUsual = 64;  // memcached warns above this, too
 constexpr size_t kExactPrefixesMax = 64;
@@ -43,7 +44,7 @@ constexpr const char* kLicense =
 constexpr const char* kFooter =
     "\nWhat memcached sets for its slabs and LRU lists (-f, -n, -N, most of -o) is accepted "
     "without\n"
-    "effect. UDP and restart files are refused. See kbfcached(1).\n";
+    "effect. There is no UDP; restart files (-e) are refused. See kbfcached(1).\n";
 
 // ---- help ----
 
@@ -143,6 +144,7 @@ class Parser {
   void Apply(std::vector<std::string> words);
   std::string_view FlagsBeforeValue(std::string_view word) const;
   void RefuseFlagValues(const std::vector<std::string>& words) const;
+  void RaiseTooSmallBuffers();
   void CheckSecurity();
   void WarnOfIdleTls();
   void CheckTogether() const;
@@ -310,7 +312,7 @@ void Parser::AddProcess() {
             options_.verbosity = static_cast<int>((in_file_ ? options_.verbosity : 0) + count);
           },
           "log errors; -vv: also connections and commands;\n"
-          "-vvv is accepted and logs the same as -vv")
+          "-vvv: also the states of connections")
       ->group(group_);
 }
 
@@ -566,6 +568,18 @@ void CheckBuffers(const Options& options) {
                                        std::to_string(needed_mb * 16) + " or more, " + advice));
 }
 
+// In memcached the limit is for something else, so that old configurations give less than items of
+// the usual size need here. They get what they need; where -I was raised, the limits must fit.
+void Parser::RaiseTooSmallBuffers() {
+  constexpr uint64_t kNeeded = 2 * kUsualItemBytes;
+  uint64_t& given = options_.read_buffer_bytes_max;
+  if (given == 0 || given >= kNeeded || options_.store.item_bytes_max != kUsualItemBytes) return;
+  remarks_.warnings.push_back("-o read_buf_mem_limit=" + std::to_string(given >> 20) +
+                              " is too little for items of " + BytesText(kUsualItemBytes) +
+                              " (-I); going on with " + std::to_string(kNeeded >> 20));
+  given = kNeeded;
+}
+
 // Who may talk to the server, and how.
 void Parser::CheckSecurity() {
   if (options_.tls.enabled && options_.port == 0) {
@@ -638,6 +652,7 @@ void Parser::ResolveAddresses() {
 
 ParsedOptions Parser::Finish() {
   ResolveAddresses();
+  RaiseTooSmallBuffers();
   CheckTogether();
   CheckSecurity();
   if (options_.read_buffer_bytes_max == 0) {

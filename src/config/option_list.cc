@@ -40,6 +40,8 @@ std::vector<Suboption> SuboptionsOf(Options* options) {
       {"track_sizes", &options->track_sizes},
       {"idle_timeout", Whole{&options->idle_timeout_s, 0, kSecondsMax}, false},
       {"drop_privileges", &inert.drop_privileges},
+      {"relaxed_privileges",
+       &inert.relaxed_privileges},  // of memcached's debug build, in its tests
       {"hashpower", Whole{&inert.hashpower, 12, 32}},
       {"hashexpand", &inert.hash_expand},
       {"slab_reassign", &inert.slab_reassign},

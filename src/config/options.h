@@ -53,6 +53,7 @@ struct InertSettings {
   uint32_t sock_cookie_id = 0;
   bool modern = true;
   bool drop_privileges = false;
+  bool relaxed_privileges = false;
 };
 
 inline constexpr int kAnyPort = -1;  // for -p: the kernel chooses

@@ -188,7 +188,7 @@ void Dispatcher::CountWrite(const Request& request, Status status) {
 // The value was not even read. The value that it would have replaced is deleted, as in memcached.
 void Dispatcher::RefuseTooLarge(const Request& request) {
   if (state_.prefix_stats.enabled()) state_.prefix_stats.CountSet(request.key);
-  if (request.op == Op::kSet || request.wire == Wire::kMeta) (void)store_.Delete(request.key, now_);
+  if (DropsOldValue(request)) (void)store_.Delete(request.key, now_);
   AnswerWrite(request, {kbf::StoreStatus::kTooLarge, 0});
 }
 

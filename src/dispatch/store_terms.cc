@@ -1,5 +1,7 @@
 #include "src/dispatch/store_terms.h"
 
+#include "protocol/binary.h"
+
 namespace server {
 
 using protocol::Op;
@@ -56,6 +58,18 @@ int64_t TimeToLive(uint32_t expires, uint32_t now) {
 
 }  // namespace
 
+bool DropsOldValue(const Request& request) {
+  switch (request.wire) {
+    case Wire::kText:
+      return request.op == Op::kSet;
+    case Wire::kMeta:
+      return true;
+    case Wire::kBinary:
+      return protocol::IsBinarySet(request.opcode);
+  }
+  return false;
+}
+
 kbf::ReadOptions ReadOptionsOf(const Request& request, const Clock& clock, uint32_t now) {
   kbf::ReadOptions options;
   options.touch = request.exptime.has_value();
@@ -83,7 +97,7 @@ void FillWrite(const Request& request, const Clock& clock, uint32_t now, kbf::Wr
   write->new_cas = request.new_cas;
   write->vivify_expires.reset();
   if (request.vivify_exptime) write->vivify_expires = clock.Expiry(*request.vivify_exptime, now);
-  write->drop_on_failure = request.op == Op::kSet || request.wire == Wire::kMeta;
+  write->drop_on_failure = DropsOldValue(request);
 }
 
 kbf::ArithmeticRequest ArithmeticRequestOf(const Request& request, const Clock& clock,

@@ -13,6 +13,10 @@ namespace server {
 
 protocol::Status StatusOf(kbf::StoreStatus status);
 
+// A write that fails for its size or for memory also removes the old value, as in memcached: the
+// client would take it for the new one.
+bool DropsOldValue(const protocol::Request& request);
+
 // How a get or a touch reads. `now` is the clock's.
 kbf::ReadOptions ReadOptionsOf(const protocol::Request& request, const Clock& clock, uint32_t now);
 // REQUIRES: protocol::IsWrite(request.op)

@@ -1,5 +1,7 @@
 #include "src/net/connection.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <new>
 #include <span>
@@ -135,6 +137,16 @@ void Connection::Finish() {
   Serve(true);
 }
 
+ConnectionInfo Connection::info() const {
+  State seen = state();
+  if (worker_.serving.load(std::memory_order_relaxed) == this) {
+    seen = State::kServing;
+  } else if (seen == State::kReading && needs_rest_.load(std::memory_order_relaxed)) {
+    seen = State::kReadingRest;
+  }
+  return {fd(), seen, last_command()};
+}
+
 bool Connection::IsUnfinished() const {
   return kept_.size != 0 || skip_ != 0 || parked_ != nullptr || state() == State::kHandshaking ||
          transport_.HoldsPart();
@@ -173,6 +185,12 @@ bool Connection::IsMoving(uint64_t now_ms) const {
   if (StalledMs(now_ms) >= kStandstillMs) return false;
   return now_ms < holds_since_ms_ + kGraceMs ||
          progress_bytes_ >= UnfinishedBytes() / kFinishSeconds;
+}
+
+void Connection::CheckSocket() {
+  if (waiting_for_ == 0) return;
+  pollfd wanted{fd(), static_cast<short>(waiting_for_ == EV_READ ? POLLIN : POLLOUT), 0};
+  if (poll(&wanted, 1, 0) > 0) last_progress_ms_ = worker_.now_ms;
 }
 
 void Connection::NoteHolding() {
@@ -217,6 +235,7 @@ void Connection::Serve(bool readable) {
   Turn turn = Turn::kClose;
   budget_ = worker_.state.options.requests_per_event;
   wanted_ = IoStatus::kWantsRead;
+  worker_.serving.store(this, std::memory_order_relaxed);
   worker_.input.Begin(&kept_);
   worker_.output.Load(std::move(parked_));
   worker_.state.connection_memory.Subtract(std::exchange(parked_bytes_, 0));
@@ -233,6 +252,8 @@ void Connection::Serve(bool readable) {
   if (!kept || worker_.output.failed()) turn = Turn::kClose;
   worker_.output.Clear();
   NoteHolding();
+  needs_rest_.store(needed_ > kept_.size + uint64_t{1} || skip_ > 0, std::memory_order_relaxed);
+  worker_.serving.store(nullptr, std::memory_order_relaxed);
   if (worker_.state.connection_memory.IsShort()) owner_.BeginShedding();
   End(turn);
 }

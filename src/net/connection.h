@@ -9,7 +9,8 @@
 //            Before it closes after an error, it reads and discards what the client still sends for
 //            a moment, so that the last reply is not lost with the reset of the connection.
 //            Without memory for a request, the connection ends, with an error line if possible.
-// Requires:  the worker's thread, except for fd(), state() and last_command(). Start, Resume,
+// Requires:  the worker's thread, except for fd(), state(), last_command() and info(). Start,
+// Resume,
 //            Finish, ServeReady, EndRound and every event may delete the connection.
 // Costs:     about 350 bytes while it waits for a request, with libevent's share; buffers only
 //            while a request or a reply is unfinished.
@@ -62,9 +63,12 @@ class Connection {
   uint64_t HeldBytes() const;
   // For the Shedder: larger if it holds more, and has made less progress lately.
   double ShedScore(uint64_t now_ms) const;
-  // It moves fast enough to finish soon, or waits for its turn or for memory, not for its client, or
-  // has nothing to finish.
+  // It moves fast enough to finish soon, or waits for its turn or for memory, not for its client,
+  // or has nothing to finish.
   bool IsMoving(uint64_t now_ms) const;
+  // If its socket is ready by now, it is the server that is late, and the client has not stalled.
+  // Before it is closed for its memory: on a busy machine the server may not have read for long.
+  void CheckSocket();
   // What its request waits for; 0: it does not wait for memory.
   uint64_t WantedBytes() const { return memory_wait_since_ms_ == 0 ? 0 : needed_; }
   bool HasWaitedTooLong(uint64_t now_ms) const;
@@ -77,7 +81,7 @@ class Connection {
   int fd() const { return transport_.fd(); }
   State state() const { return state_.load(std::memory_order_relaxed); }
   uint32_t last_command() const { return last_command_.load(std::memory_order_relaxed); }
-  ConnectionInfo info() const { return {fd(), state(), last_command()}; }
+  ConnectionInfo info() const;
 
   // Links of the worker's list.
   Connection* previous = nullptr;
@@ -140,8 +144,9 @@ class Connection {
   short ready_ = 0;                         // the events that the round is to serve it for
   IoStatus wanted_ = IoStatus::kWantsRead;  // what reading or writing waits for after this turn
   std::atomic<State> state_{State::kHandshaking};
-  bool hang_up_ = false;    // once the output is sent
-  bool peer_done_ = false;  // it sends no more
+  std::atomic<bool> needs_rest_{false};  // of a request whose size is known
+  bool hang_up_ = false;                 // once the output is sent
+  bool peer_done_ = false;               // it sends no more
   bool shut_down_ = false;
   uint8_t rounds_silent_ = 0;
   unsigned budget_ = 0;  // requests that the turn may still carry out

@@ -351,13 +351,20 @@ void Worker::ReportHolders(const Shedder::Step& step) {
 
 void Worker::CloseHolders(const Shedder::Step& step) {
   const ConnectionMemory& memory = state_.connection_memory;
+  const auto is_to_be_closed = [&](const Connection& connection) {
+    const bool moving = connection.IsMoving(step.time_ms);
+    if (moving && (step.spare_moving || memory.Excess() == 0)) return false;
+    const double threshold = moving ? step.moving_threshold : step.threshold;
+    return connection.HeldBytes() > 0 && connection.ShedScore(step.time_ms) >= threshold;
+  };
   for (Connection* at = first_; at != nullptr && memory.Excess(step.pressure) > 0;) {
     Connection* const connection = std::exchange(at, at->next);
-    const bool moving = connection->IsMoving(step.time_ms);
-    if (moving && (step.spare_moving || memory.Excess() == 0)) continue;
+    if (!is_to_be_closed(*connection)) continue;
+    if (step.spare_moving) {
+      connection->CheckSocket();
+      if (!is_to_be_closed(*connection)) continue;
+    }
     const uint64_t bytes = connection->HeldBytes();
-    const double threshold = moving ? step.moving_threshold : step.threshold;
-    if (bytes == 0 || connection->ShedScore(step.time_ms) < threshold) continue;
     Log(kLogErrors, "<%d closed: connections hold too much memory, this one %llu bytes",
         connection->fd(), static_cast<unsigned long long>(bytes));
     context_.counters.connections_shed.Add();

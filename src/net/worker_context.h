@@ -6,6 +6,7 @@
 
 #include <event2/event.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "protocol/request.h"
@@ -34,6 +35,7 @@ struct WorkerContext {
   uint32_t now = 0;        // of state.clock
   uint64_t now_ms = 0;     // of another clock, which never goes back either
   WorkerCounters counters;
+  std::atomic<const Connection*> serving{nullptr};  // other threads compare it
   Input input;
   Output output;
   Dispatcher dispatcher;

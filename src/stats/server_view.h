@@ -22,10 +22,13 @@ class TlsContext;
 
 enum class ConnectionState : uint8_t {
   kHandshaking,
-  kReading,    // waits for bytes of a request
+  kReading,    // waits for a request
   kWriting,    // waits until the client takes more of the replies
   kYielded,    // waits for its turn, or for memory
   kLingering,  // everything is sent; waits for the client to close
+  // Seen from outside only: parts of kReading.
+  kReadingRest,  // waits for the rest of a request whose size is known
+  kServing,      // its requests are being carried out
 };
 
 // memcached's name of the state that is most like it.
@@ -40,6 +43,10 @@ constexpr std::string_view NameOf(ConnectionState state) {
       return "conn_new_cmd";
     case ConnectionState::kLingering:
       return "conn_closing";
+    case ConnectionState::kReadingRest:
+      return "conn_nread";
+    case ConnectionState::kServing:
+      return "conn_parse_cmd";
   }
   return "";
 }

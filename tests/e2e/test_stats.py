@@ -114,6 +114,21 @@ class Truth(unittest.TestCase):
         for key in conns:
             self.assertRegex(key, r"^\d+:(addr|listen_addr|state|secs_since_last_cmd)$")
 
+    def test_conns_shows_who_sends_a_value_and_who_asks(self):
+        with Server("-t", "1") as server, server.connect() as idle, server.connect() as sends:
+            self.assertEqual(idle.ask("mn"), b"MN\r\n")
+            sends.send(b"mn\r\nset k 0 0 6\r\nabc")
+            self.assertEqual(sends.line(), b"MN\r\n")
+            self.assertEqual(idle.ask("mn"), b"MN\r\n")  # has let the other one have its turn
+            states = sorted(v for k, v in server.stats("conns").items() if k.endswith(":state"))
+            # memcached's listeners are more than one, and an idle client is in the state conn_read.
+            self.assertEqual([s for s in states if s != "conn_listening"],
+                             ["conn_nread", "conn_parse_cmd", "conn_read"])
+            sends.send(b"def\r\n")
+            self.assertEqual(sends.line(), b"STORED\r\n")
+            states = list(server.stats("conns").values())
+            self.assertNotIn("conn_nread", states)
+
     def test_detail(self):
         with Server() as server, server.connect() as wire:
             self.assertEqual(wire.ask("stats detail on"), b"OK\r\n")

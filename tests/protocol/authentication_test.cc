@@ -114,6 +114,9 @@ TEST_SUITE("protocol") {
     const std::string value(kCredentialBytesMax + 1, '\n');
     CHECK(Text("set k 0 0 1025\r\n" + value + "\r\nmn\r\n") ==
           Lines{"CLIENT_ERROR auth token too long\r\n", kNo});
+    // A length that no value can have is refused with its line alone, as in memcached 1.6.45.
+    CHECK(Text("set k 0 0 2147483646\r\nmn\r\n") ==
+          Lines{"CLIENT_ERROR auth token too long\r\n", kNo});
     const std::string longest = "u " + std::string(kCredentialBytesMax - 2, 'p');
     CHECK(Text("set k 0 0 1024\r\n" + longest + "\r\n") == Lines{"auth |" + longest});
   }

@@ -487,6 +487,27 @@ TEST_SUITE("src") {
     desk.Check("get a b\r\n", Values({"b"}, "1"));
     CHECK(desk.counters.store_too_large.value() == 2);
   }
+
+  // Of a value of exactly -I the header alone does not show that it is too large.
+  TEST_CASE("dispatch: a binary SET that is too large drops the old value, with a cas number too") {
+    for (const size_t size : {size_t{1} << 20, (size_t{1} << 20) + 1}) {
+      for (const uint64_t cas : {0, 99}) {
+        CAPTURE(size);
+        CAPTURE(cas);
+        Desk desk;
+        const std::string value(size, 'v');
+        const auto refused = [&](uint8_t opcode, const std::string& key) {
+          return ReplyTo(desk, Packet(opcode, std::string(8, 0), key, value, cas)).status == 3;
+        };
+        CHECK(ReplyTo(desk, Packet(0x01, std::string(8, 0), "a", "1")).status == 0);
+        CHECK(ReplyTo(desk, Packet(0x01, std::string(8, 0), "b", "1")).status == 0);
+        CHECK(refused(0x01, "a"));
+        CHECK(refused(0x03, "b"));
+        CHECK(ReplyTo(desk, Packet(0x00, "", "a", "")).status == 1);
+        CHECK(ReplyTo(desk, Packet(0x00, "", "b", "")).status == 0);
+      }
+    }
+  }
 }
 
 }  // namespace server

@@ -277,6 +277,11 @@ TEST_SUITE("src") {
     CHECK(megabytes({"-m", "1024"}) == 64);
     CHECK(megabytes({"-m", "1024", "-o", "read_buf_mem_limit=0"}) == 64);
     CHECK(megabytes({"-m", "1024", "-o", "read_buf_mem_limit=5"}) == 5);
+    // Configurations of memcached may say so, and start.
+    CHECK(megabytes({"-o", "read_buf_mem_limit=1"}) == 2);
+    CHECK(Parse({"-o", "read_buf_mem_limit=1"}).warnings ==
+          Words{"-o read_buf_mem_limit=1 is too little for items of 1m (-I); going on with 2"});
+    CHECK(Contains(ErrorOf({"-I", "2m", "-o", "read_buf_mem_limit=1"}), "read_buf_mem_limit=4"));
   }
 
   TEST_CASE("a value for an option that takes none is refused and named") {
@@ -468,6 +473,7 @@ TEST_SUITE("src") {
         "read_buf_mem_limit=0",
         "sock_cookie_id=5",
         "drop_privileges",
+        "relaxed_privileges",
         "no_drop_privileges",
         "modern",
         "no_modern",
