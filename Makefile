@@ -213,7 +213,7 @@ soak: $(BUILD)/tests/unit $(BUILD)/tests/alloc_failure
 	KBF_SOAK=1 $(BUILD)/tests/alloc_failure
 
 # Good clients beside abusers of every kind, MINUTES for each of SOAK_BUILDS (see tests/soak/run for what is checked).
-# SOAK_ARGS='--each 15' runs every kind of abuser alone.
+# SOAK_ARGS='--each 15' runs every kind of abuser alone, SOAK_ARGS=--tls everything over TLS.
 MINUTES ?= 30
 SOAK_BUILDS ?= plain asan tsan
 SOAK_ARGS ?=

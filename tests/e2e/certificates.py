@@ -62,17 +62,24 @@ class Certificates:
 
     def context(self, trust="server", client=None, version=None):
         """For a client that trusts the certificate TRUST (None: any) and shows CLIENT."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if trust is None:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
+            context = untrusting_context()
         else:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.load_verify_locations(self.path(f"{trust}.crt"))
         if client is not None:
             context.load_cert_chain(self.path(f"{client}.crt"), self.path(f"{client}.key"))
         if version is not None:
             context.minimum_version = context.maximum_version = version
         return context
+
+
+def untrusting_context():
+    """For a client that takes any certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 class TlsWire(Wire):

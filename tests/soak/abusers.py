@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Clients that treat a server badly, each kind at a fixed rate, for the soak test of the server.
 
-    abusers.py HOST:PORT [--rate R] [--only KIND,...] [--without KIND,...] [--seed N] [--seconds S]
+    abusers.py [tls:]HOST:PORT [--rate R] [--only KIND,...] [--without KIND,...] [--seed N] [--seconds S]
     abusers.py --list
 
 Promises:  every kind has a fixed number of connections, and each connection starts a new action at a
@@ -23,6 +23,7 @@ import os
 import random
 import signal
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -31,6 +32,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 from binary import OPCODES, frame  # noqa: E402
+from certificates import client_hello, untrusting_context  # noqa: E402
 from streams import GENERATORS  # noqa: E402
 
 # An action that takes longer is given up; those that hold a connection on purpose end before.
@@ -48,7 +50,7 @@ class Closed(Exception):
     """The server has closed the connection, which is its right with clients such as these."""
 
 
-class Client:
+class PlainClient:
     """One connection. Nothing here waits in the kernel; nothing is read unless asked for."""
 
     def __init__(self, abuse):
@@ -157,6 +159,49 @@ class Client:
         self.socket.close()
 
 
+class TlsClient(PlainClient):
+    """The same under TLS. What it never reads stays undecrypted in the server's socket buffers."""
+
+    async def __aenter__(self):
+        await super().__aenter__()
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = self.abuse.tls.wrap_bio(self.incoming, self.outgoing)
+        try:
+            await self.carry_out(self.tls.do_handshake)
+        except BaseException:
+            self.socket.close()
+            raise
+        return self
+
+    async def carry_out(self, step):
+        while True:
+            try:
+                result = step()
+            except ssl.SSLWantReadError:
+                await super().send(self.outgoing.read())
+                self.incoming.write(await super().receive())
+            except ssl.SSLError:
+                raise Closed from None
+            else:
+                await super().send(self.outgoing.read())
+                return result
+
+    async def send(self, data):
+        for start in range(0, len(data), 1 << 16):
+            piece = data[start:start + (1 << 16)]
+            await self.carry_out(lambda: self.tls.write(piece))
+
+    async def receive(self, size=1 << 16):
+        data = await self.carry_out(lambda: self.tls.read(size))
+        if not data:
+            raise Closed
+        return data
+
+
+def Client(abuse):  # noqa: N802: stands for either class
+    return TlsClient(abuse) if abuse.tls else PlainClient(abuse)
+
+
 Kind = collections.namedtuple("Kind", "name connections per_second action about")
 KINDS = []
 
@@ -173,8 +218,9 @@ def kind(connections, per_second):
 class Abuse:
     """What all actions share: the address, randomness, payloads and what has been counted."""
 
-    def __init__(self, address, seed):
+    def __init__(self, address, tls, seed):
         self.address = address
+        self.tls = untrusting_context() if tls else None
         self.seed = seed
         self.random = random.Random(seed)
         self.counts = collections.defaultdict(collections.Counter)
@@ -182,6 +228,7 @@ class Abuse:
         self.unsure = set()
         self.turn = collections.Counter()
         self.receive_bytes = 4096
+        self.hello = client_hello(untrusting_context())
         self.colliding = None
         # Short keys, so that 200,000 of them fit in a line of 1 MiB; the third line is longer.
         self.huge = [b"get " + b" ".join(keys) + b"\r\n" for keys in (
@@ -215,6 +262,14 @@ async def unread_values(abuse):
     async with Client(abuse) as client:
         await client.send(b"get " + b" ".join(BIG_KEYS) + b"\r\n")
         await client.wait_closed(20)
+
+
+@kind(20, 2)
+async def half_handshake(abuse):
+    """Begin a TLS handshake, which means nothing to a plain port, and say no more."""
+    async with PlainClient(abuse) as client:
+        await client.send(abuse.hello[:abuse.random.randrange(1, len(abuse.hello) + 1)])
+        await client.wait_closed(5)
 
 
 @kind(2, 8)
@@ -629,9 +684,9 @@ def main():
                   f"{which.about}")
         return
     if not arguments.server:
-        parser.error("give the server as HOST:PORT, or --list")
-    host, port = arguments.server.rsplit(":", 1)
-    abuse = Abuse((host, int(port)), arguments.seed)
+        parser.error("give the server as HOST:PORT or tls:HOST:PORT, or --list")
+    host, port = arguments.server.removeprefix("tls:").rsplit(":", 1)
+    abuse = Abuse((host, int(port)), arguments.server.startswith("tls:"), arguments.seed)
     kinds = chosen(arguments.only, arguments.without)
     asyncio.run(abuse_server(abuse, kinds, arguments.rate, arguments.seconds))
     json.dump({which.name: abuse.counts[which.name] for which in kinds}, sys.stdout)
