@@ -60,15 +60,15 @@ inline constexpr int kAnyPort = -1;  // for -p: the kernel chooses
 
 struct Options {
   // Network
-  int port = 11211;                   // 0: no TCP; kAnyPort
-  bool listen_given = false;          // else: loopback at `port`
+  int port = 11211;           // 0: no TCP; kAnyPort
+  bool listen_given = false;  // else: loopback at `port`
+  WireChoice wire = WireChoice::kAuto;
+  bool io_uring = true;               // where it is there
   std::vector<ListenAddress> listen;  // of -l, ports filled in
   std::string listen_text;            // of -l as it was given, joined by commas
   std::string unix_path;              // empty: no unix socket
   unsigned unix_mask = 0700;
   int backlog = 1024;
-  WireChoice wire = WireChoice::kAuto;
-  bool io_uring = true;  // where it is there
   // A unix socket alone turns TCP off, as in memcached; -l brings it back.
   bool wants_tcp() const { return port != 0 && (unix_path.empty() || listen_given); }
 
@@ -79,8 +79,8 @@ struct Options {
 
   // Process
   std::string user;
-  bool daemonize = false;
   std::string pid_file;
+  bool daemonize = false;
   bool core_dumps = false;
   int verbosity = 0;
 
