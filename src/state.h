@@ -27,11 +27,11 @@ namespace server {
 struct State {
   // Without a `time` the system's clocks are read.
   State(Options o, std::unique_ptr<kbf::Store> s, const ManualTime* time = nullptr)
-      : options(std::move(o)),
+      : prefix_stats(o.prefix_delimiter, o.stats_detail),
+        options(std::move(o)),
         clock(time),
         store(std::move(s)),
-        connection_memory(options.read_buffer_bytes_max),
-        prefix_stats(options.prefix_delimiter, options.stats_detail) {}
+        connection_memory(options.read_buffer_bytes_max) {}
 
   // For statistics.
   ServerView View() const {
@@ -39,6 +39,7 @@ struct State {
             prefix_stats, stats_baseline, listen_fds, workers,           tls.get()};
   }
 
+  PrefixStats prefix_stats;  // first, because it begins with a cache line
   const Options options;
   const Clock clock;
   const std::unique_ptr<kbf::Store> store;
@@ -52,7 +53,6 @@ struct State {
   Shedder shedder{connection_memory};
   ConnectionCounters connections;
   StatsBaseline stats_baseline;
-  PrefixStats prefix_stats;
   std::atomic<bool> io_uring_refused{false};  // and that was said
   std::vector<const WorkerView*> workers;     // each adds itself before any of them runs
 };
