@@ -239,6 +239,14 @@ void Store::FlushAll(uint32_t at, uint32_t now) {
   if (at <= now) next_cas_.fetch_add(1, std::memory_order_relaxed);
 }
 
+void Store::FlushSlab(unsigned slab, uint32_t at, uint32_t now) { slabs_[slab]->Flush(at, now); }
+
+void Store::RaiseCas(uint64_t least) {
+  uint64_t seen = next_cas_.load(std::memory_order_relaxed);
+  while (seen < least && !next_cas_.compare_exchange_weak(seen, least, std::memory_order_relaxed)) {
+  }
+}
+
 bool Store::ListItems(unsigned slab, ListPosition* position, uint32_t now, ItemVisitor* visitor) {
   return slabs_[slab]->ListItems(position, now, visitor);
 }

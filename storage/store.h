@@ -106,6 +106,16 @@ class Store {
   // number, as in memcached.
   void FlushAll(uint32_t at, uint32_t now);
 
+  // Of a key with a legal length.
+  unsigned SlabOfKey(std::string_view key) const {
+    return static_cast<unsigned>(Stream(HashKey(key, secret_), kSlabStream) & (slabs_.size() - 1));
+  }
+  // As FlushAll, of one slab. REQUIRES: slab < num_slabs()
+  void FlushSlab(unsigned slab, uint32_t at, uint32_t now);
+  // The latest CAS number, and a way to have all later ones be larger than `least`.
+  uint64_t latest_cas() const { return next_cas_.load(std::memory_order_relaxed); }
+  void RaiseCas(uint64_t least);
+
   // Shows some live items of a slab's front, beginning where *position says, and moves it on. What
   // lives in the chain cannot be listed. False: that was the end. REQUIRES: slab < num_slabs()
   bool ListItems(unsigned slab, ListPosition* position, uint32_t now, ItemVisitor* visitor);
