@@ -8,7 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "src/cluster/node.h"
 #include "src/log.h"
+#include "src/net/inner_listener.h"
 #include "src/net/listener.h"
 #include "src/net/worker.h"
 #include "src/process/daemon.h"
@@ -33,10 +35,12 @@ struct FreeEvent {
 // -m bounds everything, so the buffers of connections get a sixteenth of it.
 uint64_t StoreBytes(uint64_t memory_bytes) { return memory_bytes - memory_bytes / 16; }
 
-std::unique_ptr<kbf::Store> MakeStore(const Options& options) {
+std::unique_ptr<kbf::Store> MakeStore(const Options& options, const Node* node) {
   kbf::StoreConfig config = options.store;
   config.memory_bytes = StoreBytes(config.memory_bytes);
-  kbf::Store::CreateOutcome outcome = kbf::Store::Create(config, kbf::HashSecret::Random());
+  if (node != nullptr) config.num_slabs = node->config().slabs;
+  kbf::Store::CreateOutcome outcome =
+      kbf::Store::Create(config, node == nullptr ? kbf::HashSecret::Random() : node->hash_secret());
   if (outcome.store == nullptr) throw StartupError(outcome.error);
   return std::move(outcome.store);
 }
@@ -126,7 +130,7 @@ std::vector<Worker*> PointersTo(const Workers& workers) {
 }
 
 // Serves until a signal says stop.
-void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sockets) {
+void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sockets, Node* node) {
   const std::unique_ptr<event_base, FreeBase> base(event_base_new());
   if (base == nullptr) throw StartupError("cannot make an event loop");
   std::vector<std::unique_ptr<event, FreeEvent>> signals;
@@ -142,16 +146,23 @@ void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sock
   {
     const Maintenance maintenance(*state.store, state.clock);
     const Listener listener(state, PointersTo(workers), base.get());
+    std::unique_ptr<InnerListener> inner;
+    if (node != nullptr) {
+      inner =
+          std::make_unique<InnerListener>(state.options.cluster, base.get(), PointersTo(workers));
+    }
     sockets.Listen();  // last: whatever can fail has been done
     // A daemon that starts well prints nothing on its caller's terminal, as in memcached.
     if (!state.options.daemonize || state.options.verbosity > 0) {
       LogStartupSummary(*state.store, sockets);
     }
+    if (node != nullptr) node->Start();
     NotifyServiceManager("READY=1");
     ReportReady(state.options.verbosity > 0);
     event_base_dispatch(base.get());
   }
   NotifyServiceManager("STOPPING=1");
+  if (node != nullptr) node->Stop();
   sockets.Close();
   for (const auto& worker : workers) worker->Stop();
   for (const auto& worker : workers) worker->Join();
@@ -175,13 +186,18 @@ int RunServer(const Options& options) {
   Prepare(options);
   const LogThread log;
   kbf::ReturnFreedPages();
-  State state(options, MakeStore(options));
+  const std::unique_ptr<Node> node = options.cluster.name.empty() ? nullptr : Node::Join(options);
+  State state(options, MakeStore(options, node.get()));
   state.listen_fds = sockets.fds();
   state.tls_listen_fds = sockets.tls_fds();
   state.tls = std::move(tls);
   state.authenticator = std::move(authenticator);
   const Workers workers = MakeWorkers(state);
-  ServeUntilStopped(state, workers, sockets);
+  if (node != nullptr) {
+    node->SetStore(state.store.get(), &state.clock);
+    for (const auto& worker : workers) worker->JoinCluster(*node);
+  }
+  ServeUntilStopped(state, workers, sockets, node.get());
   return 0;
 }
 

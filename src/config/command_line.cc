@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "cluster/etcd_client.h"
+#include "cluster/records.h"
 #include "src/config/config_file.h"
 #include "src/config/listen_address.h"
 #include "src/config/option_list.h"
@@ -101,6 +103,7 @@ class Parser {
     app_.allow_extras();
     AddNetwork();
     AddSecurity();
+    AddCluster();
     AddProcess();
     AddMemory();
     AddLimits();
@@ -133,6 +136,8 @@ class Parser {
 
   void AddNetwork();
   void AddSecurity();
+  void AddCluster();
+  void CheckCluster();
   void AddProcess();
   void AddMemory();
   void AddLimits();
@@ -294,6 +299,61 @@ void Parser::AddSecurity() {
        "the same for the binary protocol, by SASL PLAIN;\n"
        "needs -Y",
        &options_.sasl);
+}
+
+void Parser::AddCluster() {
+  Group("Cluster");
+  ClusterOptions& cluster = options_.cluster;
+  Text("--cluster", "<name>",
+       "be a node of this cluster; needs --etcd, --node and\n"
+       "--secret-file",
+       &cluster.name);
+  Text("--etcd", "<list>", "host:port of the members of etcd", &cluster.etcd);
+  Text("--node", "<addr>", "host:port at which clients and nodes reach this one", &cluster.node);
+  Value("--inner-port", "<num>", "port for other nodes (default: that of --node + 10000)",
+        [&cluster](const std::string& text) {
+          cluster.inner_port = static_cast<uint16_t>(ParseWhole("--inner-port", text, 1, 65535));
+        });
+  Text("--secret-file", "<file>", "what all nodes of the cluster know, 16 bytes or more",
+       &cluster.secret_file);
+  Value("--cluster-slabs", "<num>", "slabs of a new cluster, a power of two (default: 256)",
+        [&cluster](const std::string& text) {
+          const int64_t slabs = ParseWhole("--cluster-slabs", text, 1, cluster::kSlabsMax);
+          if (!std::has_single_bit(static_cast<uint64_t>(slabs))) {
+            throw StartupError("--cluster-slabs needs a power of two, not " + Quoted(text));
+          }
+          cluster.slabs = static_cast<unsigned>(slabs);
+        });
+  Flag("--wait-for-etcd", "wait until etcd can be reached", &cluster.wait_for_etcd);
+}
+
+void Parser::CheckCluster() {
+  ClusterOptions& cluster = options_.cluster;
+  if (cluster.name.empty()) {
+    if (!cluster.etcd.empty() || !cluster.node.empty() || !cluster.secret_file.empty()) {
+      throw StartupError("--etcd, --node and --secret-file need --cluster NAME");
+    }
+    return;
+  }
+  if (!cluster::IsClusterName(cluster.name)) {
+    throw StartupError("--cluster needs a name of letters, digits, - _ and ., not " +
+                       Quoted(cluster.name));
+  }
+  if (!cluster::ParseEndpoints(cluster.etcd)) {
+    throw StartupError("--cluster needs --etcd HOST:PORT[,HOST:PORT...]");
+  }
+  const auto node = cluster::ParseEndpoints(cluster.node);
+  if (!node || node->size() != 1 || !cluster::IsClusterName(cluster.node)) {
+    throw StartupError("--cluster needs --node HOST:PORT, an address that clients can reach");
+  }
+  if (cluster.secret_file.empty()) throw StartupError("--cluster needs --secret-file FILE");
+  cluster.inner_host = (*node)[0].host;
+  const unsigned inner = cluster.inner_port != 0 ? cluster.inner_port : (*node)[0].port + 10000u;
+  if (inner > 65535) throw StartupError("--node has a large port: give --inner-port as well");
+  cluster.inner_port = static_cast<uint16_t>(inner);
+  if (!options_.auth_file.empty()) {
+    throw StartupError("--cluster and -Y do not go together yet");
+  }
 }
 
 void Parser::AddProcess() {
@@ -655,6 +715,7 @@ ParsedOptions Parser::Finish() {
   RaiseTooSmallBuffers();
   CheckTogether();
   CheckSecurity();
+  CheckCluster();
   if (options_.read_buffer_bytes_max == 0) {
     options_.read_buffer_bytes_max = DefaultBufferBytes(options_.store.memory_bytes);
     if (options_.tls.enabled) {

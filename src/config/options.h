@@ -56,6 +56,17 @@ struct InertSettings {
   bool relaxed_privileges = false;
 };
 
+struct ClusterOptions {
+  std::string name;         // empty: this server is alone
+  std::string etcd;         // "host:port,..."
+  std::string node;         // "host:port": this server's address for clients, and its id
+  uint16_t inner_port = 0;  // for other nodes, on the same host
+  std::string inner_host;   // of `node`
+  std::string secret_file;  // what all nodes of the cluster know
+  unsigned slabs = 256;     // of a cluster that is made
+  bool wait_for_etcd = false;
+};
+
 inline constexpr int kAnyPort = -1;  // for -p: the kernel chooses
 
 struct Options {
@@ -108,6 +119,8 @@ struct Options {
   char prefix_delimiter = ':';
   bool stats_detail = false;  // -D was given
   bool track_sizes = false;
+
+  ClusterOptions cluster;  // --cluster and what belongs to it
 
   InertSettings inert;
 };

@@ -1,5 +1,6 @@
 #include "src/dispatch/stats_command.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <initializer_list>
@@ -98,6 +99,18 @@ size_t WritePrefixes(const Request& request, const PrefixStats& prefixes,
   size_t written = FormatBinary(request, response, out).bytes;
   written += response.value.copy(out + written, bytes);
   return ended ? written + FormatBinary(request, {}, out + written).bytes : written;
+}
+
+std::string AnswerLines(const Request& request, std::string_view lines) {
+  ReplySink sink(request);
+  while (!lines.empty()) {
+    const size_t end = std::min(lines.find('\n'), lines.size());
+    const std::string_view line = lines.substr(0, end);
+    const size_t space = std::min(line.find(' '), line.size());
+    sink.Add(line.substr(0, space), line.substr(std::min(space + 1, line.size())));
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  return sink.Finish();
 }
 
 std::string AnswerStats(const Request& request, State& state) {

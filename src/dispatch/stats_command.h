@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "protocol/request.h"
 #include "src/state.h"
@@ -18,6 +19,9 @@ bool IsPrefixDump(const protocol::Request& request);
 // for Output::kReplyBytesMax. Returns how many bytes were written.
 size_t WritePrefixes(const protocol::Request& request, const PrefixStats& prefixes,
                      PrefixStats::Cursor* cursor, char* out);
+
+// "name value" lines as statistics. Throws std::bad_alloc.
+std::string AnswerLines(const protocol::Request& request, std::string_view lines);
 
 // Any other `stats`: the whole reply, for any wire. Throws std::bad_alloc. REQUIRES: request.op is
 // kStats.

@@ -51,6 +51,7 @@ Connection::~Connection() {
   EndMemoryWait();
   worker_.input.Forget(&kept_);
   worker_.state.connection_memory.Subtract(parked_bytes_);
+  if (slots_ != nullptr) slots_->Detach();
 }
 
 // ---- events -------------------------------------------------------------------------------------
@@ -263,7 +264,9 @@ Connection::Turn Connection::ServeTurn(bool readable) {
     if (const MaybeEnd end = Flush()) return *end;
   }
   for (;;) {
+    if (const MaybeEnd end = WriteReplies()) return *end;
     const Step step = ExecuteReceived();
+    if (step == Step::kWaitNodes) continue;
     if (step == Step::kBudgetUsed) return Turn::kYield;
     if (step == Step::kPaused) return Turn::kWaitMemory;
     if (step == Step::kFull) {
@@ -276,10 +279,32 @@ Connection::Turn Connection::ServeTurn(bool readable) {
     if (budget_ == 0) return Turn::kYield;
     if (const MaybeEnd end = Receive(&readable)) return *end;
   }
+  if (const MaybeEnd end = WriteReplies()) return *end;
   if (const MaybeEnd end = FlushOrDefer()) return *end;
   if (hang_up_) return peer_done_ ? Turn::kClose : Turn::kHangUp;
   // No event would announce what the transport has received already.
   return transport_.HasPending() ? Turn::kYield : Turn::kWaitInput;
+}
+
+Connection::MaybeEnd Connection::WriteReplies() {
+  while (WaitsForNodes()) {
+    const std::string* const reply = slots_->Front();
+    if (reply == nullptr || worker_.output.full()) {
+      if (const MaybeEnd end = Flush()) return end;
+      if (reply == nullptr) return Turn::kWaitNodes;
+      continue;
+    }
+    if (!worker_.output.AppendText(*reply)) return Turn::kClose;
+    slots_->Pop();
+  }
+  return std::nullopt;
+}
+
+// In the next round, because this may be within the turn of another connection.
+void Connection::OnReplies() {
+  if (state() != State::kForwarding || is_ready()) return;
+  ready_ = EV_WRITE;
+  if (!owner_.ServeSoon(this)) owner_.Remove(this);
 }
 
 Connection::MaybeEnd Connection::Receive(bool* readable) {
@@ -345,6 +370,12 @@ void Connection::End(Turn turn) {
       return YieldIf(owner_.ResumeLater(this));
     case Turn::kWaitMemory:
       return YieldIf(owner_.RetryLater(this));
+    case Turn::kWaitNodes:
+      StopWaiting();
+      SetState(State::kForwarding);
+      // They may have come in the same turn.
+      if (slots_->all_done()) OnReplies();
+      return;
     case Turn::kHangUp:
       return Linger();
     case Turn::kClose:
@@ -400,6 +431,7 @@ Connection::Step Connection::ExecuteOne() {
   if (worker_.input.size() < needed_) return Step::kNeedInput;
   if (budget_ == 0) return Step::kBudgetUsed;
   if (worker_.state.shedder.MustPause()) return Step::kPaused;
+  if (worker_.router != nullptr) worker_.router->BeforeParse(worker_.input.bytes());
   protocol::Request request;
   const protocol::ParseResult result =
       parser_.Parse(worker_.input.bytes(), worker_.limits, &request);
@@ -415,6 +447,10 @@ Connection::Step Connection::ExecuteOne() {
 Connection::Step Connection::Submit(protocol::Request* request, uint64_t consumed) {
   last_command_.store(worker_.now, std::memory_order_relaxed);
   if (LogsAt(kLogTraffic)) LogRequest(consumed);
+  if (worker_.router != nullptr) {
+    const Step step = SubmitToCluster(request, consumed);
+    if (step != Step::kNeedInput) return step;
+  }
   const Dispatcher::Next next = worker_.dispatcher.Submit(request, &budget_);
   if (next == Dispatcher::Next::kOutputFull) {
     Consume(parser_.AcceptPart(*request, worker_.input.bytes()));
@@ -425,6 +461,26 @@ Connection::Step Connection::Submit(protocol::Request* request, uint64_t consume
   if (next == Dispatcher::Next::kLock) parser_.SetLocked(true);
   Consume(consumed);
   return next == Dispatcher::Next::kClose ? Step::kHangUp : Step::kGoOn;
+}
+
+// kNeedInput: it is for this node, and not for the cluster.
+Connection::Step Connection::SubmitToCluster(protocol::Request* request, uint64_t consumed) {
+  if (slots_ == nullptr) slots_.reset(new ReplySlots(this));
+  const std::span<char> bytes = worker_.input.bytes();
+  const std::span<char> raw = bytes.first(std::min<uint64_t>(consumed, bytes.size()));
+  switch (worker_.router->Submit(slots_, request, raw, consumed <= bytes.size(), worker_.now)) {
+    case Router::Next::kLocal:
+      return Step::kNeedInput;
+    case Router::Next::kTaken:
+      parser_.Accept(*request);
+      Consume(consumed);
+      return Step::kGoOn;
+    case Router::Next::kWait:
+      worker_.router->Restore(raw);
+      Consume(parser_.AcceptPart(*request, bytes));
+      break;
+  }
+  return Step::kWaitNodes;
 }
 
 // -vv: the line, or the header's opcode.

@@ -27,6 +27,7 @@
 
 #include "protocol/request.h"
 #include "protocol/request_parser.h"
+#include "src/cluster/reply_slots.h"
 #include "src/dispatch/dispatcher.h"
 #include "src/io/input.h"
 #include "src/io/output.h"
@@ -37,7 +38,7 @@
 
 namespace server {
 
-class Connection {
+class Connection : private ReplyWaiter {
  public:
   using State = ConnectionState;
 
@@ -93,9 +94,18 @@ class Connection {
 
  private:
   // How a turn ends, and what a step within it comes to.
-  // kWaitMemory: for memory, or until connections that hold too much of it have been closed.
-  enum class Turn : uint8_t { kWaitInput, kWaitOutput, kYield, kWaitMemory, kHangUp, kClose };
-  enum class Step : uint8_t { kGoOn, kNeedInput, kFull, kBudgetUsed, kPaused, kHangUp };
+  // kWaitNodes: for replies of other nodes. kWaitMemory: for memory, or until connections that hold
+  // too much of it have been closed.
+  enum class Turn : uint8_t {
+    kWaitInput,
+    kWaitOutput,
+    kYield,
+    kWaitMemory,
+    kWaitNodes,
+    kHangUp,
+    kClose
+  };
+  enum class Step : uint8_t { kGoOn, kNeedInput, kFull, kBudgetUsed, kPaused, kWaitNodes, kHangUp };
   // How the turn ends, or nothing: it goes on.
   using MaybeEnd = std::optional<Turn>;
 
@@ -106,6 +116,12 @@ class Connection {
   Step ExecuteReceived();
   Step ExecuteOne();
   Step Submit(protocol::Request* request, uint64_t consumed);
+  // In a cluster: here, or by the node that owns the key.
+  Step SubmitToCluster(protocol::Request* request, uint64_t consumed);
+  bool WaitsForNodes() const { return slots_ != nullptr && !slots_->empty(); }
+  // Writes the replies that have come. Nothing: all of them.
+  MaybeEnd WriteReplies();
+  void OnReplies() override;
   void Consume(uint64_t bytes);
   void DiscardInput();
   void LogRequest(uint64_t consumed);
@@ -161,6 +177,7 @@ class Connection {
   protocol::RequestParser parser_;
   Dispatcher::Session session_;
   Input::Kept kept_;
+  std::shared_ptr<ReplySlots> slots_;  // in a cluster, from the first request with a key on
   std::unique_ptr<Output::Parked> parked_;
   uint64_t parked_bytes_ = 0;  // counted in ConnectionMemory
 };

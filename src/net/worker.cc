@@ -58,7 +58,9 @@ Worker::~Worker() {
   if (thread_.joinable()) Stop();
   Join();
   while (first_ != nullptr) Remove(first_);
-  for (event* each : {wake_, resume_, retry_, second_, drain_, round_event_}) {
+  inner_.clear();
+  context_.router.reset();
+  for (event* each : {wake_, resume_, retry_, second_, drain_, round_event_, sweep_inner_}) {
     if (each != nullptr) event_free(each);
   }
   if (wake_fd_ >= 0) close(wake_fd_);
@@ -85,11 +87,55 @@ void Worker::Wake() {
 void Worker::Adopt(int fd, bool tls) {
   try {
     const std::lock_guard lock(queue_mutex_);
-    arrivals_.push_back({fd, tls});
+    arrivals_.push_back({fd, tls, false});
   } catch (const std::bad_alloc&) {
     return Drop(fd);
   }
   Wake();
+}
+
+void Worker::AdoptInner(int fd) {
+  try {
+    const std::lock_guard lock(queue_mutex_);
+    arrivals_.push_back({fd, false, true});
+  } catch (const std::bad_alloc&) {
+    close(fd);
+    return;
+  }
+  Wake();
+}
+
+void Worker::JoinCluster(Node& node) {
+  context_.router =
+      std::make_unique<Router>(node, state_, context_.counters, context_.base, context_.limits);
+  sweep_inner_ = event_new(context_.base, -1, 0, OnSweepInner, this);
+  if (sweep_inner_ == nullptr) throw std::bad_alloc();
+}
+
+void Worker::AddInner(int fd) {
+  if (stopping_) {
+    close(fd);
+    return;
+  }
+  try {
+    inner_.reserve(inner_.size() + 1);
+    inner_ended_.reserve(inner_.size() + 1);
+    inner_.push_back(std::make_unique<InnerConnection>(context_.base, fd, *context_.router,
+                                                       [this](InnerConnection* ended) {
+                                                         inner_ended_.push_back(ended);
+                                                         event_active(sweep_inner_, EV_TIMEOUT, 0);
+                                                       }));
+  } catch (const std::bad_alloc&) {
+    Log(kLogAlways, "cluster: no memory for an inner connection");
+  }
+}
+
+void Worker::OnSweepInner(evutil_socket_t, short, void* worker) noexcept {
+  auto* self = static_cast<Worker*>(worker);
+  for (const InnerConnection* ended : self->inner_ended_) {
+    std::erase_if(self->inner_, [&](const auto& inner) { return inner.get() == ended; });
+  }
+  self->inner_ended_.clear();
 }
 
 void Worker::Drop(int fd) {
@@ -128,7 +174,9 @@ void Worker::OnWake(evutil_socket_t fd, short, void* worker) noexcept {
     stop = self->stop_requested_;
   }
   self->context_.Tick();
-  for (const Arrival& arrival : arrivals) self->Add(arrival.fd, arrival.tls);
+  for (const Arrival& arrival : arrivals) {
+    arrival.inner ? self->AddInner(arrival.fd) : self->Add(arrival.fd, arrival.tls);
+  }
   if (self->shed_requested_.exchange(false, std::memory_order_relaxed)) {
     self->TakeShedStep();
     self->Retry();
@@ -197,6 +245,16 @@ bool Worker::ServeLater(Connection* connection) {
     return false;
   }
   // Behind everything that is active now.
+  if (ready_.size() == 1) event_active(round_event_, EV_TIMEOUT, 0);
+  return true;
+}
+
+bool Worker::ServeSoon(Connection* connection) {
+  try {
+    ready_.push_back(connection);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   if (ready_.size() == 1) event_active(round_event_, EV_TIMEOUT, 0);
   return true;
 }

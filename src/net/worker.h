@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/cluster/inner_connection.h"
 #include "src/io/round.h"
 #include "src/io/shedder.h"
 #include "src/net/connection.h"
@@ -43,6 +44,10 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   void Start();
   // Gives the worker a connected socket, and says whether TLS is spoken on it.
   void Adopt(int fd, bool tls = false);
+  // Gives the worker a connection of another node. REQUIRES: JoinCluster was called.
+  void AdoptInner(int fd);
+  // Before Start. Throws std::bad_alloc.
+  void JoinCluster(Node& node);
   // Finishes what was received, closes all connections, and ends the loop within some seconds.
   void Stop();
   void Join();
@@ -59,6 +64,7 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   struct Arrival {
     int fd;
     bool tls;
+    bool inner;
   };
 
   static void OnWake(evutil_socket_t fd, short what, void* worker) noexcept;
@@ -66,8 +72,11 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   static void OnRetry(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnSecond(evutil_socket_t fd, short what, void* worker) noexcept;
   static void OnDrain(evutil_socket_t fd, short what, void* worker) noexcept;
+  static void OnSweepInner(evutil_socket_t fd, short what, void* worker) noexcept;
+  void AddInner(int fd);
   static void OnRound(evutil_socket_t fd, short what, void* worker) noexcept;
   [[nodiscard]] bool ServeLater(Connection* connection) override;
+  [[nodiscard]] bool ServeSoon(Connection* connection) override;
   [[nodiscard]] bool ResumeLater(Connection* connection) override;
   [[nodiscard]] bool RetryLater(Connection* connection) override;
   void Retry();
@@ -111,6 +120,10 @@ class Worker final : public WorkerView, public Shedder::Participant, private Con
   uint64_t shed_step_ = 0;          // the last one taken
 
   std::atomic<bool> shed_requested_{false};
+
+  std::vector<std::unique_ptr<InnerConnection>> inner_;
+  std::vector<InnerConnection*> inner_ended_;  // to be deleted outside of their callbacks
+  event* sweep_inner_ = nullptr;
 
   // Guarded by queue_mutex_.
   std::mutex queue_mutex_;

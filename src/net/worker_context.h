@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "protocol/request.h"
+#include "src/cluster/router.h"
 #include "src/dispatch/dispatcher.h"
 #include "src/io/input.h"
 #include "src/io/output.h"
@@ -39,6 +41,7 @@ struct WorkerContext {
   Input input;
   Output output;
   Dispatcher dispatcher;
+  std::unique_ptr<Router> router;  // null: this server is alone
 };
 
 class ConnectionOwner {
@@ -46,6 +49,8 @@ class ConnectionOwner {
   // It is ready. True: it is served by ServeReady after this pass of the event loop, with others.
   // False: it is to be served now.
   [[nodiscard]] virtual bool ServeLater(Connection* /*connection*/) { return false; }
+  // The same, but never now. False: no memory to remember that.
+  [[nodiscard]] virtual bool ServeSoon(Connection* /*connection*/) { return false; }
   // Another turn, after every connection that waits for one had it. False: no memory to remember
   // that.
   [[nodiscard]] virtual bool ResumeLater(Connection* connection) = 0;

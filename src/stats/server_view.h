@@ -22,10 +22,11 @@ class TlsContext;
 
 enum class ConnectionState : uint8_t {
   kHandshaking,
-  kReading,    // waits for a request
-  kWriting,    // waits until the client takes more of the replies
-  kYielded,    // waits for its turn, or for memory
-  kLingering,  // everything is sent; waits for the client to close
+  kReading,     // waits for a request
+  kWriting,     // waits until the client takes more of the replies
+  kYielded,     // waits for its turn, or for memory
+  kForwarding,  // waits for replies of other nodes of the cluster
+  kLingering,   // everything is sent; waits for the client to close
   // Seen from outside only: parts of kReading.
   kReadingRest,  // waits for the rest of a request whose size is known
   kServing,      // its requests are being carried out
@@ -37,6 +38,7 @@ constexpr std::string_view NameOf(ConnectionState state) {
     case ConnectionState::kReading:
       return "conn_read";
     case ConnectionState::kWriting:
+    case ConnectionState::kForwarding:
       return "conn_mwrite";
     case ConnectionState::kHandshaking:
     case ConnectionState::kYielded:
