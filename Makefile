@@ -101,7 +101,7 @@ BENCH_BIN := $(patsubst bench/%.cc,$(BUILD)/bench/%,$(BENCH_SRC))
         sanitizer-run format check-format lint clean distclean help soak fuzz fuzz-build coverage
 .SECONDARY:
 
-PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan $(BUILD)/kbfjoin $(BUILD)/kbfflow
+PROGRAMS := $(BUILD)/kbfcached $(BUILD)/kbfload $(BUILD)/kbfplan $(BUILD)/kbfjoin $(BUILD)/kbfflow $(BUILD)/kbfctl
 
 all: $(BUILD)/libkbf.a $(BUILD)/libkbf.so $(BUILD)/kbf.pc $(PROGRAMS)
 
@@ -150,6 +150,9 @@ $(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/l
 $(BUILD)/kbfload: $(BUILD)/tools/kbfload.o $(BUILD)/tools/wrong_call.o $(LOAD_OBJ) $(BUILD)/protocol/client.o
 	$(LINK) $(TLS_LIBS)
 
+$(BUILD)/kbfctl: $(BUILD)/tools/kbfctl.o $(BUILD)/tools/wrong_call.o $(call objects,$(wildcard cluster/*.cc)) $(BUILD)/protocol/base64.o $(BUILD)/libkbf.a
+	$(LINK) $(EVENT_LIBS) $(TLS_LIBS)
+
 $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/tools/wrong_call.o $(BUILD)/libkbf.a
 	$(LINK)
 
@@ -183,6 +186,13 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libkbf.a
 # ARGS='-m 2048 -v' passes options on.
 serve: $(PROGRAMS)
 	@tools/serve $(BUILD) $(ARGS)
+
+# A cluster of three on loopback, with an etcd of its own; Ctrl-C stops it. ARGS='-m 1024' passes options on.
+PACKAGES_CLUSTER := etcd-server
+.PHONY: cluster
+cluster: $(PROGRAMS)
+	@$(INSTALL_PACKAGES) 'for the cluster' $(PACKAGES_CLUSTER)
+	@tools/cluster $(BUILD) $(ARGS)
 
 # kbfcached and memcached side by side for half a minute; leaves nothing behind.
 demo: $(PROGRAMS)
@@ -378,6 +388,7 @@ distclean: clean
 help:
 	@echo 'make            build everything into build/ (installs missing packages and configures first)'
 	@echo 'make serve      the same, then run the server'
+	@echo 'make cluster    three servers as one cache on 127.0.0.1, with an etcd of their own'
 	@echo 'make demo       memcached and kbfcached side by side, with the same memory: who holds more?'
 	@echo 'make check      the same, then every test; ends with "N passed, M failed"'
 	@echo 'make soak       the statistical tests with more seeds and larger sizes'
