@@ -13,6 +13,12 @@
 
 namespace server {
 
+namespace {
+
+constexpr size_t kHandshakeBytesMax = 4096;
+
+}  // namespace
+
 using cluster::FrameHeader;
 using cluster::FrameKind;
 
@@ -29,6 +35,8 @@ InnerConnection::InnerConnection(event_base* base, int fd, Router& router,
   const timeval limit = {kHandshakeSeconds, 0};
   bufferevent_set_timeouts(events_, &limit, nullptr);
   bufferevent_setcb(events_, OnRead, nullptr, OnEvent, this);
+  // Who has not proved anything yet gets no memory.
+  bufferevent_setwatermark(events_, EV_READ, 0, kHandshakeBytesMax);
   bufferevent_enable(events_, EV_READ);
 }
 
@@ -64,6 +72,7 @@ bool InnerConnection::ReadProof() {
     return false;
   }
   bufferevent_set_timeouts(events_, nullptr, nullptr);
+  bufferevent_setwatermark(events_, EV_READ, 0, 0);
   phase_ = Phase::kOpen;
   return true;
 }
@@ -139,6 +148,11 @@ bool InnerConnection::TakeCopy(const FrameHeader& header, std::string_view paylo
   return Send(answer, {});
 }
 
+void InnerConnection::End() {
+  bufferevent_disable(events_, EV_READ | EV_WRITE);
+  if (!std::exchange(ended_already_, true)) ended_(this);
+}
+
 void InnerConnection::OnRead(bufferevent*, void* connection) noexcept {
   auto* const self = static_cast<InnerConnection*>(connection);
   bool good = true;
@@ -149,12 +163,12 @@ void InnerConnection::OnRead(bufferevent*, void* connection) noexcept {
   } catch (const std::bad_alloc&) {
     good = false;
   }
-  if (!good) self->ended_(self);
+  if (!good) self->End();
 }
 
 void InnerConnection::OnEvent(bufferevent*, short what, void* connection) noexcept {
   auto* const self = static_cast<InnerConnection*>(connection);
-  if ((what & (BEV_EVENT_EOF | BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT)) != 0) self->ended_(self);
+  if ((what & (BEV_EVENT_EOF | BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT)) != 0) self->End();
 }
 
 }  // namespace server

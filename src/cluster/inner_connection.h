@@ -52,6 +52,9 @@ class InnerConnection {
   Phase phase_ = Phase::kHello;
   std::string client_nonce_;
   std::string server_nonce_;
+  void End();
+
+  bool ended_already_ = false;
   std::map<unsigned, uint64_t> copies_;  // that arrive: slab and epoch
 };
 

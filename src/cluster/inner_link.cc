@@ -105,7 +105,7 @@ void InnerLink::OnRead(bufferevent*, void* link) noexcept {
   } catch (const std::bad_alloc&) {
     good = false;
   }
-  if (good) return self->owner_.OnFramesRead();
+  if (good) return;
   self->Close();
   self->owner_.OnClosed();
 }

@@ -22,9 +22,7 @@ class InnerLinkOwner {
  public:
   // False: that is not what may come, and the link is closed.
   virtual bool OnFrame(const cluster::FrameHeader& header, std::string_view payload) = 0;
-  // All frames that have arrived were shown.
-  virtual void OnFramesRead() {}
-  virtual void OnClosed() = 0;
+  virtual void OnClosed() = 0;  // must not throw
 
  protected:
   ~InnerLinkOwner() = default;

@@ -43,7 +43,6 @@ void PeerLink::LoseAll() {
 void PeerLink::OnClosed() {
   retry_ms_ = BootTimeMs() + kRetryMs;
   LoseAll();
-  owner_.OnAnswered();
 }
 
 bool PeerLink::OnFrame(const cluster::FrameHeader& header, std::string_view payload) {

@@ -41,9 +41,7 @@ class PeerLinkOwner {
  public:
   virtual void OnAnswer(ForwardedRequest&& request, cluster::FrameKind kind,
                         std::string_view payload) = 0;
-  virtual void OnLost(ForwardedRequest&& request) = 0;
-  // After some answers.
-  virtual void OnAnswered() = 0;
+  virtual void OnLost(ForwardedRequest&& request) noexcept = 0;
 
  protected:
   ~PeerLinkOwner() = default;
@@ -70,7 +68,6 @@ class PeerLink final : private InnerLinkOwner {
  private:
   void LoseAll();
   bool OnFrame(const cluster::FrameHeader& header, std::string_view payload) override;
-  void OnFramesRead() override { owner_.OnAnswered(); }
   void OnClosed() override;
 
   PeerLinkOwner& owner_;

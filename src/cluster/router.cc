@@ -170,7 +170,7 @@ void Router::SubmitKey(const std::shared_ptr<ReplySlots>& slots, const Request& 
     raw = TextGet(request, request.key);
   }
   forwarded.raw = std::move(raw);
-  forwarded.slot = slots->AddPending(slab, changes);
+  forwarded.slot = slots->AddPending(slab, changes, forwarded.raw.size());
   entry == Ownership::Entry::kHeld ? Hold(std::move(forwarded)) : Forward(std::move(forwarded));
 }
 
@@ -195,7 +195,7 @@ Router::Next Router::SubmitOther(const std::shared_ptr<ReplySlots>& slots, const
     const uint32_t at = delay <= 0 ? 0 : state_.clock.Expiry(delay, now_);
     ForwardedRequest waiting;
     waiting.slots = slots;
-    waiting.slot = slots->AddPending(0, true);
+    waiting.slot = slots->AddPending(0, true, 0);
     waiting.raw.assign(line);
     waiting.wire = static_cast<uint8_t>(request.wire);
     waiting.instead.emplace();
@@ -273,9 +273,7 @@ void Router::StartTimer() {
 
 void Router::Complete(ForwardedRequest&& request, std::string reply) {
   if (request.instead) reply = std::move(*request.instead);
-  if (request.slots->Complete(request.slot, std::move(reply))) {
-    complete_.push_back(std::move(request.slots));
-  }
+  request.slots->Complete(request.slot, std::move(reply));
 }
 
 void Router::Fail(ForwardedRequest&& request) {
@@ -304,14 +302,13 @@ void Router::OnAnswer(ForwardedRequest&& request, cluster::FrameKind kind,
   Complete(std::move(request), std::string(payload));
 }
 
-// A get is sent again where it may have been lost on the way; anything else may have been done.
-void Router::OnLost(ForwardedRequest&& request) { Fail(std::move(request)); }
-
-void Router::WakeWaiters() {
-  std::vector<std::shared_ptr<ReplySlots>> complete;
-  complete.swap(complete_);
-  for (const auto& slots : complete) {
-    if (slots->waiter() != nullptr && slots->all_done()) slots->waiter()->OnReplies();
+// It may have been carried out.
+void Router::OnLost(ForwardedRequest&& request) noexcept {
+  const std::shared_ptr<ReplySlots> slots = request.slots;
+  try {
+    Fail(std::move(request));
+  } catch (const std::bad_alloc&) {
+    slots->Break();
   }
 }
 
@@ -383,7 +380,6 @@ void Router::OnTimer(evutil_socket_t, short, void* router) noexcept {
   } catch (const std::bad_alloc&) {
     self->StartTimer();
   }
-  self->WakeWaiters();
 }
 
 // ---- requests of other nodes --------------------------------------------------------------------

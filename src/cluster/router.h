@@ -74,13 +74,11 @@ class Router final : public PeerLinkOwner {
   void Complete(ForwardedRequest&& request, std::string reply);
   PeerLink* LinkTo(unsigned slab);
   void FollowRoutes();
-  void WakeWaiters();
   void StartTimer();
 
   void OnAnswer(ForwardedRequest&& request, cluster::FrameKind kind,
                 std::string_view payload) override;
-  void OnLost(ForwardedRequest&& request) override;
-  void OnAnswered() override { WakeWaiters(); }
+  void OnLost(ForwardedRequest&& request) noexcept override;
   static void OnTimer(evutil_socket_t fd, short what, void* router) noexcept;
 
   Node& node_;
@@ -100,7 +98,6 @@ class Router final : public PeerLinkOwner {
     ForwardedRequest request;
   };
   std::vector<Flush> flushes_;
-  std::vector<std::shared_ptr<ReplySlots>> complete_;  // their waiters are to be woken
   event* timer_;
 };
 

@@ -163,7 +163,9 @@ bool Connection::TimedOut(uint32_t now) const {
 
 // ---- memory -------------------------------------------------------------------------------------
 
-uint64_t Connection::HeldBytes() const { return UnfinishedBytes() + transport_.held_bytes(); }
+uint64_t Connection::HeldBytes() const {
+  return UnfinishedBytes() + transport_.held_bytes() + (slots_ == nullptr ? 0 : slots_->bytes());
+}
 
 uint64_t Connection::UnfinishedBytes() const {
   return kept_.capacity + parked_bytes_ + (parked_ == nullptr ? 0 : parked_->detached_bytes());
@@ -288,6 +290,7 @@ Connection::Turn Connection::ServeTurn(bool readable) {
 
 Connection::MaybeEnd Connection::WriteReplies() {
   while (WaitsForNodes()) {
+    if (slots_->broken()) return Turn::kClose;
     const std::string* const reply = slots_->Front();
     if (reply == nullptr || worker_.output.full()) {
       if (const MaybeEnd end = Flush()) return end;
@@ -374,7 +377,7 @@ void Connection::End(Turn turn) {
       StopWaiting();
       SetState(State::kForwarding);
       // They may have come in the same turn.
-      if (slots_->all_done()) OnReplies();
+      if (slots_->all_done() || slots_->broken()) OnReplies();
       return;
     case Turn::kHangUp:
       return Linger();
@@ -465,7 +468,7 @@ Connection::Step Connection::Submit(protocol::Request* request, uint64_t consume
 
 // kNeedInput: it is for this node, and not for the cluster.
 Connection::Step Connection::SubmitToCluster(protocol::Request* request, uint64_t consumed) {
-  if (slots_ == nullptr) slots_.reset(new ReplySlots(this));
+  if (slots_ == nullptr) slots_.reset(new ReplySlots(this, worker_.state.connection_memory));
   const std::span<char> bytes = worker_.input.bytes();
   const std::span<char> raw = bytes.first(std::min<uint64_t>(consumed, bytes.size()));
   switch (worker_.router->Submit(slots_, request, raw, consumed <= bytes.size(), worker_.now)) {

@@ -19,7 +19,8 @@ using Entry = Ownership::Entry;
 constexpr uint64_t kLongMs = 3'600'000;
 
 struct Waiter final : server::ReplyWaiter {
-  void OnReplies() override {}
+  void OnReplies() override { ++times; }
+  unsigned times = 0;
 };
 
 }  // namespace
@@ -90,10 +91,11 @@ TEST_SUITE("server") {
 
   TEST_CASE("replies leave their slots in the order of the requests") {
     Waiter waiter;
-    ReplySlots slots(&waiter);
+    server::ConnectionMemory memory(1 << 20);
+    ReplySlots slots(&waiter, memory);
     slots.AddDone("a");
-    const uint64_t b = slots.AddPending(7, true);
-    const uint64_t c = slots.AddPending(8, false);
+    const uint64_t b = slots.AddPending(7, true, 100);
+    const uint64_t c = slots.AddPending(8, false, 10);
     slots.AddDone("d");
     REQUIRE(slots.Front() != nullptr);
     CHECK(*slots.Front() == "a");
@@ -104,13 +106,17 @@ TEST_SUITE("server") {
     CHECK(!slots.MustWait(8, false));
     CHECK(slots.MustWait(8, true));
     CHECK(!slots.MustWait(9, true));
-    CHECK(!slots.Complete(c, "c"));
+    CHECK(memory.buffer_bytes() == 111);
+    slots.Complete(c, "c");
+    CHECK(waiter.times == 0);
     CHECK(slots.Front() == nullptr);
-    CHECK(slots.Complete(b, "b"));
+    slots.Complete(b, "b");
+    CHECK(waiter.times == 1);
     std::string all;
     for (; slots.Front() != nullptr; slots.Pop()) all += *slots.Front();
     CHECK(all == "bcd");
     CHECK(slots.empty());
+    CHECK(memory.buffer_bytes() == 0);
     for (size_t i = 0; i < ReplySlots::kSlotsMax; ++i) slots.AddDone("");
     CHECK(slots.full());
   }
