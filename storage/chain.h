@@ -30,15 +30,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "storage/hash.h"
+#include "storage/image/chain_saver.h"
 #include "storage/maths.h"
 #include "storage/shared_bytes.h"
 #include "storage/store_counters.h"
 
 namespace kbf {
+
+class ImageReader;
 
 struct ChainConfig {
   uint64_t memory_bytes = 16 << 20;    // of the slab, front and chain together
@@ -167,6 +171,15 @@ class Chain {
   virtual void AddTo(SlabUsage* usage) const = 0;
   // From what it holds now.
   virtual ChainErrors PredictedErrors() const = 0;
+
+  // ---- images (image/chain_saver.h)
+
+  // Null: this engine has no images. Throws std::bad_alloc.
+  [[nodiscard]] virtual std::unique_ptr<ChainSaver> NewSaver() { return nullptr; }
+  // Reads the section that the reader is in, into a chain that is as after construction, of an
+  // engine with the same ImageKind and the same secret. False: see the reader's status; the chain
+  // must not be used again.
+  [[nodiscard]] virtual bool Load(ImageReader* /*reader*/) { return false; }
 };
 
 }  // namespace kbf

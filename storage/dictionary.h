@@ -133,6 +133,8 @@ class Dictionary {
   uint64_t memory_bytes() const;
 
  private:
+  friend struct ImageParts;
+
   static constexpr uint32_t kNone = 0xffffffff;
   static constexpr uint32_t kNoCode = (1u << kUnitBitsMax) - 1;
 

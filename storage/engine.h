@@ -50,6 +50,9 @@ class Engine {
   // In a few words, for the log: "engine kbf: …".
   virtual std::string Summary() const = 0;
   virtual std::vector<EngineFact> Facts() const = 0;
+  // What a chain must have in common with the image that it loads, in words that only a computer
+  // reads. Empty: there are no images.
+  virtual std::string ImageKind() const { return {}; }
 };
 
 // Exactly one of the two is set.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "storage/image/parts.h"
+
 namespace kbf {
 
 namespace {
@@ -45,6 +47,9 @@ class KbfFilter final : public Filter {
   uint64_t cells() const override { return kbf_.num_cells(); }
   uint64_t entries() const override { return kbf_.size() * kbf_.layout().num_hashes; }
   ErrorRates PredictedErrors(double match) const override { return kbf_.PredictedErrors(match); }
+
+  void Save(ImageBuffer* out) const override { ImageParts::Save(kbf_, out); }
+  bool Load(ImageReader* reader) override { return ImageParts::Load(reader, &kbf_); }
 
  private:
   Kbf kbf_;

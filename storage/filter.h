@@ -20,6 +20,9 @@
 
 namespace kbf {
 
+class ImageBuffer;
+class ImageReader;
+
 class Filter {
  public:
   virtual ~Filter() = default;
@@ -45,6 +48,12 @@ class Filter {
   virtual uint64_t entries() const = 0;  // of all keys in all cells; the load is entries / cells
   // At the present load; `match` is γ of maths.h.
   virtual ErrorRates PredictedErrors(double match) const = 0;
+
+  // Its bytes in an image, of which the first number, the check bits of its plan, says which maker
+  // it is from. Load reads the others into a filter that is as that maker has made it; false: see
+  // the reader's status.
+  virtual void Save(ImageBuffer* out) const = 0;
+  [[nodiscard]] virtual bool Load(ImageReader* reader) = 0;
 };
 
 // CREATE: makes empty filters of one size.

@@ -18,6 +18,7 @@
 //            kSlabStream              the slab of the store
 //            19                       buckets of the front (front.h)
 //            20                       the error sample (error_sampler.h)
+//            21                       keys changed while warming (changed_keys.h)
 #pragma once
 
 #include <array>

@@ -116,6 +116,8 @@ class Kbf {
   std::array<uint64_t, kNumHashesMax> CellsOf(const KeyHash& key) const;
 
  private:
+  friend struct ImageParts;
+
   Kbf(const KbfConfig& config, const KbfGeometry& geometry, CellArray cells);
 
   KbfView View() const;

@@ -89,6 +89,9 @@ class KbfChain final : public Chain {
   // From each filter's load and the locator's.
   ChainErrors PredictedErrors() const override;
 
+  std::unique_ptr<ChainSaver> NewSaver() override;
+  bool Load(ImageReader* reader) override;
+
   uint64_t num_keys() const;  // entries, those with a tombstone included
   uint64_t num_tombstones() const;
   uint64_t cells_bytes() const { return cells_bytes_; }
@@ -96,6 +99,8 @@ class KbfChain final : public Chain {
   const Dictionary& dictionary() const { return dictionary_; }
 
  private:
+  friend struct KbfChainImage;
+
   struct Column {
     enum class State : uint8_t { kFree, kLive, kClearing };
     State state = State::kFree;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -85,6 +86,21 @@ std::string KbfEngine::Summary() const {
   return "engine kbf: " + std::string(CellKindName(plan().layout.kind)) +
          " cells, k=" + std::to_string(plan().layout.num_hashes) + ", load " +
          Real(plan().load, 2) + ", " + Real(plan().bytes_per_key, 1) + " bytes/key in the chain";
+}
+
+std::string KbfEngine::ImageKind() const {
+  std::array<char, 200> text;
+  int length = std::snprintf(text.data(), text.size(), "kbf locator %a", KbfChain::kLocatorBits);
+  std::string kind(text.data(), static_cast<size_t>(length));
+  for (const Plan& plan : plans_) {
+    const KbfLayout& layout = plan.layout;
+    length =
+        std::snprintf(text.data(), text.size(), " kind %u bits %u check %u k %u lines %u load %a",
+                      static_cast<unsigned>(layout.kind), layout.symbol_bits, layout.check_bits,
+                      layout.num_hashes, layout.num_lines, plan.load);
+    kind.append(text.data(), static_cast<size_t>(length));
+  }
+  return kind;
 }
 
 std::vector<EngineFact> KbfEngine::Facts() const {

@@ -29,6 +29,7 @@ class KbfEngine final : public Engine {
   double bytes_per_key() const override { return plan().bytes_per_key; }
   std::string Summary() const override;
   std::vector<EngineFact> Facts() const override;
+  std::string ImageKind() const override;
 
   // The first is for the planned number of values, the others are for more and more of them.
   const std::vector<Plan>& plans() const { return plans_; }

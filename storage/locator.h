@@ -122,6 +122,8 @@ class Locator {
   static double BitsPerKeyFor(double rate);
 
  private:
+  friend struct ImageParts;
+
   struct Table {
     CellArray cells;
     unsigned columns;

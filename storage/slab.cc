@@ -43,6 +43,7 @@ void Slab::Advance(uint32_t now) {
 
 void Slab::Flush(uint32_t at, uint32_t now) {
   const LockedOperation operation(*this, now);
+  changed_.reset();  // what would still arrive is older than the flush
   flush_at_ = at > now_ ? at : 0;
   if (flush_at_ == 0) FlushNow();
 }
@@ -177,6 +178,7 @@ Reading Slab::Read(std::string_view key, const KeyHash& hash, const ReadOptions&
 
 Reading Slab::ReadLocked(const Key& key, const ReadOptions& options, uint32_t now) {
   Operation operation(*this, now);
+  if (options.touch || options.vivify_expires) NoteChange(key.hash);
   const FrontAnswer front = FindInFront(key);
   if (front.item != nullptr) return ReadItem(key, front.item, options);
   const ChainAnswer answer = FindInChain(key);
@@ -394,6 +396,24 @@ void Slab::ProbeStored(const ErrorSampler::Sample& sample) {
 
 uint64_t Slab::ValueTag(std::string_view value, uint32_t flags) const {
   return HashKey(value, shared_.secret).lo ^ flags;
+}
+
+// ---- warming ------------------------------------------------------------------------------------
+
+bool Slab::BeginWarming() {
+  constexpr uint64_t kShare = 64;
+  const std::lock_guard lock(mutex_);
+  try {
+    changed_ = std::make_unique<ChangedKeys>(config_.memory_bytes / kShare);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+void Slab::EndWarming() {
+  const std::lock_guard lock(mutex_);
+  changed_.reset();
 }
 
 // ---- figures ------------------------------------------------------------------------------------

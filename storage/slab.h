@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "storage/chain.h"
+#include "storage/changed_keys.h"
 #include "storage/engine.h"
 #include "storage/error_sampler.h"
 #include "storage/front.h"
@@ -73,6 +74,10 @@ class Slab {
   // are all shown once, but for those of a bucket that is larger than that and changes in between.
   // False: that was the end.
   bool ListItems(ListPosition* position, uint32_t now, ItemVisitor* visitor);
+  // From now until EndWarming the keys that are changed are remembered, for WriteRequest::warming.
+  // Takes a 64th of the memory; false: there is none.
+  [[nodiscard]] bool BeginWarming();
+  void EndWarming();
   // One bounded background step. False: there is nothing to do now.
   bool MaintainStep(uint32_t now);
   // Asks the chain for `stored` sampled keys and for `absent` random keys, which are not stored.
@@ -105,6 +110,8 @@ class Slab {
   ChainErrors Predicted() const;
 
  private:
+  friend struct SlabImage;
+
   struct Key {
     std::string_view text;
     const KeyHash& hash;
@@ -157,6 +164,10 @@ class Slab {
   // ---- slab.cc
 
   uint32_t now() const { return now_; }
+  void NoteChange(const KeyHash& hash) {
+    if (changed_ != nullptr) [[unlikely]]
+      changed_->Add(hash);
+  }
   void Advance(uint32_t now);
   void FlushNow();
   // False: no item of an older generation is left.
@@ -280,6 +291,7 @@ class Slab {
   Front front_;
   const std::unique_ptr<Chain> chain_;
   ErrorSampler sampler_;
+  std::unique_ptr<ChangedKeys> changed_;  // while warming
   SlabCounters counters_;
   uint32_t now_ = 0;  // the latest time that an operation brought
   unsigned generation_ = 0;

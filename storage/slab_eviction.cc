@@ -19,7 +19,8 @@ constexpr uint64_t kRetiredBucketsPerWrite = 8;
 }  // namespace
 
 uint64_t Slab::MemoryBytes() const {
-  return front_.bytes() + chain_->memory_bytes() + sampler_.memory_bytes() + sizeof(*this);
+  return front_.bytes() + chain_->memory_bytes() + sampler_.memory_bytes() +
+         (changed_ != nullptr ? changed_->memory_bytes() : 0) + sizeof(*this);
 }
 
 uint64_t Slab::Budget() const {

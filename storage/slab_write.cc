@@ -61,6 +61,11 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
   ItemPtr item = Extends(request.mode) ? nullptr : CopyOf(request, now);
   const bool has_item = item != nullptr || Extends(request.mode);
   LockedOperation operation(*this, now);
+  if (!request.warming) {
+    NoteChange(hash);
+  } else if (changed_ == nullptr || changed_->MayHold(hash)) {
+    return {StoreStatus::kNotStored, 0};
+  }
   operation.MakeRoomAtEnd();  // also where a key was promoted in vain
   WriteResult result{StoreStatus::kNoMemory, 0};
   if (has_item && MakeRoomFor(AllocatedBytes(bytes))) {
@@ -76,6 +81,7 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
 WriteResult Slab::RefuseTooLarge(const WriteRequest& request, const KeyHash& hash, uint32_t now) {
   const LockedOperation operation(*this, now);
   ++counters_.refused_size;
+  NoteChange(hash);
   if (request.mode == WriteMode::kSet || request.drop_on_failure) {
     RemoveEverywhere({request.key, hash});
   }
@@ -127,6 +133,7 @@ WriteResult Slab::Add(const WriteRequest& request, const Key& key, ItemPtr&& ite
     return {StoreStatus::kNotStored, 0};
   }
   const ChainAnswer answer = FindInChain(key);
+  if (answer.found && request.warming) return {StoreStatus::kNotStored, 0};
   if (answer.found) return RefuseAdd(key, answer);
   return Store(request, key, nullptr, std::move(item));
 }
@@ -263,6 +270,7 @@ void Slab::RemoveEverywhere(const Key& key) {
 ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHash& hash,
                                   uint32_t now) {
   LockedOperation operation(*this, now);
+  NoteChange(hash);
   if (!MakeRoomFor(
           AllocatedBytes(Front::ItemBytes(request.key.size(), kNumberBytesMax, 0, true)))) {
     ++counters_.refused_memory;
@@ -342,6 +350,7 @@ ArithmeticResult Slab::FinishNumber(ArithmeticResult result, const KeyHash& hash
 StoreStatus Slab::Delete(std::string_view text, const KeyHash& hash, const DeleteOptions& options,
                          uint32_t now) {
   LockedOperation operation(*this, now);
+  NoteChange(hash);
   const Key key{text, hash};
   const bool needs_item = options.cas != 0 || options.mark_stale || options.remove_value;
   Item* item = needs_item ? FindOrPromote(key).item : FindInFront(key).item;

@@ -235,6 +235,7 @@ StoreStatus Store::Delete(std::string_view key, const DeleteOptions& options, ui
 }
 
 void Store::FlushAll(uint32_t at, uint32_t now) {
+  num_flushes_.fetch_add(1, std::memory_order_relaxed);
   for (const auto& slab : slabs_) slab->Flush(at, now);
   if (at <= now) next_cas_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -245,6 +246,19 @@ void Store::RaiseCas(uint64_t least) {
   uint64_t seen = next_cas_.load(std::memory_order_relaxed);
   while (seen < least && !next_cas_.compare_exchange_weak(seen, least, std::memory_order_relaxed)) {
   }
+}
+
+bool Store::BeginWarming() {
+  for (const auto& slab : slabs_) {
+    if (slab->BeginWarming()) continue;
+    EndWarming();
+    return false;
+  }
+  return true;
+}
+
+void Store::EndWarming() {
+  for (const auto& slab : slabs_) slab->EndWarming();
 }
 
 bool Store::ListItems(unsigned slab, ListPosition* position, uint32_t now, ItemVisitor* visitor) {

@@ -116,6 +116,13 @@ class Store {
   uint64_t latest_cas() const { return next_cas_.load(std::memory_order_relaxed); }
   void RaiseCas(uint64_t least);
 
+  // From now until EndWarming or a flush, the store remembers which keys are changed, so that
+  // writes with `warming` can bring in another server's items. False: no memory for it.
+  [[nodiscard]] bool BeginWarming();
+  void EndWarming();
+  // Of FlushAll, since the store was made.
+  uint64_t num_flushes() const { return num_flushes_.load(std::memory_order_relaxed); }
+
   // Shows some live items of a slab's front, beginning where *position says, and moves it on. What
   // lives in the chain cannot be listed. False: that was the end. REQUIRES: slab < num_slabs()
   bool ListItems(unsigned slab, ListPosition* position, uint32_t now, ItemVisitor* visitor);
@@ -135,6 +142,7 @@ class Store {
   SlabCounters CountersOf(unsigned slab) const;
 
  private:
+  friend struct StoreImage;
   class Batch;
 
   Store(const StoreConfig& config, std::unique_ptr<Engine> engine, const HashSecret& secret);
@@ -150,6 +158,7 @@ class Store {
   const HashSecret secret_;
   const std::unique_ptr<Engine> engine_;
   std::atomic<uint64_t> next_cas_{0};
+  std::atomic<uint64_t> num_flushes_{0};
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::atomic<unsigned> maintained_{0};  // slab that Maintain turns to next
 };

@@ -89,6 +89,9 @@ struct WriteRequest {
   uint64_t cas = 0;         // kCas, and for the other modes where not 0: must be the item's
   bool invalidate = false;  // meta I: a smaller cas stores the value as stale
   bool base64_key = false;  // the client sent the key in base64
+  // kAdd: an item of another server. It is stored only if no client has written, touched or
+  // deleted the key since Store::BeginWarming, and no flush came since.
+  bool warming = false;
   std::optional<uint64_t> new_cas = {};  // the item's CAS number (meta E); such items stay exact
   // kAppend, kPrepend: on a miss, store the value with this expiry (meta N).
   std::optional<uint32_t> vivify_expires = {};

@@ -69,6 +69,8 @@ class SymbolBlocks {
   static constexpr uint32_t kNoValue = (uint32_t{1} << 27) - 1;
 
  private:
+  friend struct ImageParts;
+
   struct Unit {
     uint32_t value : 27 = kNoValue;
     uint32_t check_bits : 5 = 0;

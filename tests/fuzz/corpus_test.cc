@@ -20,6 +20,7 @@
 #include "tests/fuzz/password_fuzz.h"
 #include "tests/fuzz/replica_fuzz.h"
 #include "tests/fuzz/server_fuzz.h"
+#include "tests/fuzz/snapshot_fuzz.h"
 #include "tests/fuzz/text_fuzz.h"
 #include "tests/fuzz/trace_fuzz.h"
 
@@ -39,6 +40,7 @@ constexpr Target kTargets[] = {
     {"trace", load::FuzzTrace, 5},           {"replica", kbf::FuzzReplica, 11},
     {"server", server::FuzzServer, 13},      {"filter", kbf::FuzzFilter, 8},
     {"image", kbf::FuzzImage, 11},           {"capture", flow::FuzzCapture, 14},
+    {"snapshot", kbf::FuzzSnapshot, 11},
 };
 
 TEST_SUITE("fuzz") {
