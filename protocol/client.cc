@@ -238,6 +238,8 @@ bool ReadMetaFlags(std::string_view rest, Reply* out) {
     if (flag[0] == 'k') out->key = argument;
     if (flag[0] == 'f' && !ReadNumber(argument, &out->flags)) return false;
     if (flag[0] == 'c' && !ReadNumber(argument, &out->cas)) return false;
+    if (flag[0] == 't' && argument != "-1" && !ReadNumber(argument, &out->ttl)) return false;
+    if (flag == "X") out->stale = true;
   }
   return true;
 }

@@ -82,6 +82,8 @@ struct Reply {
   uint32_t opaque = 0;     // binary
   uint64_t cas = 0;        // where it was sent
   uint64_t number = 0;     // kNumber
+  int64_t ttl = -1;        // meta flag t: seconds left; -1: never expires, or not sent
+  bool stale = false;      // meta flag X
   std::string_view key;    // kValue where it was sent; kStat: the name
   std::string_view value;  // kValue kStat kVersion
   std::string_view text;   // errors: what the server says

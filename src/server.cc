@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <sys/random.h>
 
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,6 +19,7 @@
 #include "src/process/maintenance.h"
 #include "src/process/notify.h"
 #include "src/process/startup_error.h"
+#include "src/snapshot/snapshot.h"
 #include "src/state.h"
 #include "storage/planner.h"
 #include "storage/shared_bytes.h"
@@ -35,12 +38,22 @@ struct FreeEvent {
 // -m bounds everything, so the buffers of connections get a sixteenth of it.
 uint64_t StoreBytes(uint64_t memory_bytes) { return memory_bytes - memory_bytes / 16; }
 
-std::unique_ptr<kbf::Store> MakeStore(const Options& options, const Node* node) {
+std::unique_ptr<kbf::Store> MakeStore(const Options& options, const Node* node,
+                                      Snapshot* snapshot) {
   kbf::StoreConfig config = options.store;
   config.memory_bytes = StoreBytes(config.memory_bytes);
   if (node != nullptr) config.num_slabs = node->config().slabs;
   kbf::Store::CreateOutcome outcome =
       kbf::Store::Create(config, node == nullptr ? kbf::HashSecret::Random() : node->hash_secret());
+  if (outcome.store == nullptr) throw StartupError(outcome.error);
+  if (snapshot == nullptr) return std::move(outcome.store);
+  if (!kbf::ImageDigestOf(outcome.store->engine())) {
+    throw StartupError("--snapshot does not work with --engine " + options.engine);
+  }
+  if (!snapshot->HasFile()) return std::move(outcome.store);
+  outcome.store.reset();  // there may be no memory for both
+  if (auto loaded = snapshot->Load(config)) return loaded;
+  outcome = kbf::Store::Create(config, kbf::HashSecret::Random());
   if (outcome.store == nullptr) throw StartupError(outcome.error);
   return std::move(outcome.store);
 }
@@ -57,9 +70,16 @@ void LogStartupSummary(const kbf::Store& store, const ListenSockets& sockets) {
       store.config().false_positive);
 }
 
-void OnStop(evutil_socket_t signal, short, void* base) noexcept {
+struct StopRequest {
+  event_base* base = nullptr;
+  int signal = 0;
+};
+
+void OnStop(evutil_socket_t signal, short, void* request) noexcept {
   Log(kLogAlways, "signal %d: stopping", static_cast<int>(signal));
-  event_base_loopbreak(static_cast<event_base*>(base));
+  auto* const stop = static_cast<StopRequest*>(request);
+  stop->signal = static_cast<int>(signal);
+  event_base_loopbreak(stop->base);
 }
 
 // Reads passwords and certificates again. There is no log file to reopen.
@@ -106,6 +126,12 @@ void Prepare(const Options& options) {
   DropCapabilities();
 }
 
+// A daemon changes its directory.
+SnapshotOptions WithAbsolutePath(SnapshotOptions snapshot) {
+  if (!snapshot.path.empty()) snapshot.path = std::filesystem::absolute(snapshot.path);
+  return snapshot;
+}
+
 void SetStopSignals(int how) {
   sigset_t signals;
   sigemptyset(&signals);
@@ -129,22 +155,29 @@ std::vector<Worker*> PointersTo(const Workers& workers) {
   return pointers;
 }
 
-// Serves until a signal says stop.
-void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sockets, Node* node) {
+// Serves until a signal says stop, and returns it.
+int ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sockets, Node* node) {
   const std::unique_ptr<event_base, FreeBase> base(event_base_new());
   if (base == nullptr) throw StartupError("cannot make an event loop");
+  StopRequest stop{base.get()};
   std::vector<std::unique_ptr<event, FreeEvent>> signals;
   for (const int number : {SIGTERM, SIGINT, SIGUSR1}) {
-    signals.emplace_back(evsignal_new(base.get(), number, OnStop, base.get()));
+    signals.emplace_back(evsignal_new(base.get(), number, OnStop, &stop));
     event_add(signals.back().get(), nullptr);
   }
   signals.emplace_back(evsignal_new(base.get(), SIGHUP, OnHangUp, &state));
   event_add(signals.back().get(), nullptr);
   SetStopSignals(SIG_UNBLOCK);
 
+  if (!state.options.warm.host.empty()) {
+    // Before anybody is served: what clients change from then on must be noticed.
+    state.warming = std::make_unique<Warming>(state.options.warm, *state.store, state.clock);
+  }
   for (const auto& worker : workers) worker->Start();
   {
     const Maintenance maintenance(*state.store, state.clock);
+    std::optional<SnapshotTimer> timer;
+    if (state.snapshot != nullptr) timer.emplace(*state.snapshot, *state.store, state.clock);
     const Listener listener(state, PointersTo(workers), base.get());
     std::unique_ptr<InnerListener> inner;
     if (node != nullptr) {
@@ -166,6 +199,19 @@ void ServeUntilStopped(State& state, const Workers& workers, ListenSockets& sock
   sockets.Close();
   for (const auto& worker : workers) worker->Stop();
   for (const auto& worker : workers) worker->Join();
+  state.warming.reset();
+  return stop.signal;
+}
+
+// Scripts repeat SIGTERM until the process is gone: that must not cut the file off. SIGINT, from an
+// operator who does not want to wait, does.
+void WriteSnapshot(State& state) {
+  SetStopSignals(SIG_BLOCK);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_UNBLOCK, &interrupt, nullptr);
+  (void)state.snapshot->Write(*state.store, state.clock, kbf::ImageMark::kCurrent, false);
 }
 
 }  // namespace
@@ -176,7 +222,9 @@ int RunServer(const Options& options) {
   SetStopSignals(SIG_BLOCK);
   SetLogVerbosity(static_cast<uint32_t>(options.verbosity));
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file that becomes too large is an error of write()
   OpenStandardStreams();
+  const SnapshotOptions snapshot_options = WithAbsolutePath(options.snapshot);
   ListenSockets sockets(options);
   // While there are privileges: keys and passwords may be for root alone.
   auto tls = options.tls.enabled ? std::make_unique<TlsContext>(options.tls) : nullptr;
@@ -187,7 +235,12 @@ int RunServer(const Options& options) {
   const LogThread log;
   kbf::ReturnFreedPages();
   const std::unique_ptr<Node> node = options.cluster.name.empty() ? nullptr : Node::Join(options);
-  State state(options, MakeStore(options, node.get()));
+  std::unique_ptr<Snapshot> snapshot;
+  if (!snapshot_options.path.empty()) snapshot = std::make_unique<Snapshot>(snapshot_options);
+  auto store = MakeStore(options, node.get(), snapshot.get());
+  State state(options, std::move(store), nullptr,
+              snapshot != nullptr ? snapshot->ClockStart() : Clock::kStart);
+  state.snapshot = std::move(snapshot);
   state.listen_fds = sockets.fds();
   state.tls_listen_fds = sockets.tls_fds();
   state.tls = std::move(tls);
@@ -197,7 +250,8 @@ int RunServer(const Options& options) {
     node->SetStore(state.store.get(), &state.clock);
     for (const auto& worker : workers) worker->JoinCluster(*node);
   }
-  ServeUntilStopped(state, workers, sockets, node.get());
+  const int signal = ServeUntilStopped(state, workers, sockets, node.get());
+  if (state.snapshot != nullptr && signal != SIGINT) WriteSnapshot(state);
   return 0;
 }
 

@@ -31,6 +31,7 @@ constexpr int64_t kMemoryMegabytesMin = 3;
 constexpr int64_t kMemoryMegabytesMax = 1 << 24;
 constexpr uint64_t kUsualItemBytes = 1 << 20;
 constexpr int64_t kThreadsMax = 1024;
+constexpr uint16_t kMemcachedPort = 11211;
 constexpr unsigned kThreadsUsual = 64;  // memcached warns above this, too
 constexpr size_t kExactPrefixesMax = 64;
 constexpr size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
@@ -46,7 +47,7 @@ constexpr const char* kLicense =
 constexpr const char* kFooter =
     "\nWhat memcached sets for its slabs and LRU lists (-f, -n, -N, most of -o) is accepted "
     "without\n"
-    "effect. There is no UDP; restart files (-e) are refused. See kbfcached(1).\n";
+    "effect. There is no UDP. See kbfcached(1).\n";
 
 // ---- help ----
 
@@ -93,6 +94,17 @@ std::string DefaultText(double number) {
   return text.str();
 }
 
+// An address that one can connect to.
+std::optional<ListenAddress> SourceIn(const std::string& text) {
+  try {
+    const ListenAddress source = ParseAddress(text, kMemcachedPort);
+    if (source.host != "*" && source.port != 0 && !source.no_tls) return source;
+  } catch (const StartupError&) {
+    // Its sentence speaks of -l.
+  }
+  return std::nullopt;
+}
+
 // ---- the parser ----
 
 // Knows all options and applies words to one Options: `ParseFileLine* ParseCommandLine Finish`.
@@ -108,6 +120,7 @@ class Parser {
     AddMemory();
     AddLimits();
     AddStore();
+    AddSnapshot();
     AddCommands();
     AddExtended();
     AddInformation();
@@ -142,6 +155,7 @@ class Parser {
   void AddMemory();
   void AddLimits();
   void AddStore();
+  void AddSnapshot();
   void AddCommands();
   void AddExtended();
   void AddInformation();
@@ -479,6 +493,36 @@ void Parser::AddStore() {
         });
 }
 
+void Parser::AddSnapshot() {
+  Group("Restart");
+  SnapshotOptions& snapshot = options_.snapshot;
+  Text("-e,--snapshot,--memory-file", "<file>",
+       "write everything to <file> when stopped by SIGTERM,\n"
+       "SIGUSR1 or \"shutdown graceful\", and read it at the\n"
+       "next start, which removes it",
+       &snapshot.path);
+  Flag("--accept-stale",
+       "read it after a crash as well: what was deleted or\n"
+       "replaced since it was written comes back",
+       &snapshot.accept_stale);
+  Whole("--snapshot-interval", "write it every so many seconds, too;\nneeds --accept-stale; 0: no",
+        &snapshot.interval_s, 0, kInt32Max);
+  Value("--warm-from", "<addr>",
+        "take over the items of the server at host:port, a\n"
+        "memcached or the exact part of a kbfcached, while\n"
+        "serving; what clients say here wins",
+        [this](const std::string& text) {
+          const std::optional<ListenAddress> source = SourceIn(text);
+          if (!source) {
+            throw StartupError("--warm-from needs a host and a port, such as 10.0.0.5:11211, not " +
+                               Quoted(text));
+          }
+          options_.warm.host = source->host;
+          options_.warm.port = source->port;
+        });
+  Whole("--warm-rate", "items a second that are asked for then", &options_.warm.rate, 1, kInt32Max);
+}
+
 void Parser::AddCommands() {
   Group("Commands");
   Flag("-A,--enable-shutdown", "enable ascii \"shutdown\" command", &options_.enable_shutdown);
@@ -550,7 +594,6 @@ void Parser::AddUnadvertised() {
     if (ParseWhole("-U", text, 0, 65535) == 0) return;
     remarks_.warnings.push_back("-U " + text + ": UDP is not supported; going on without it");
   });
-  Refuse("-e,--memory-file", true, "restart files are not supported yet: leave -e out");
 }
 
 // The flags before the '=' of a word, such as "--help" of "--help=foo" and "-vv" of "-vv=2"; empty
@@ -640,6 +683,17 @@ void Parser::RaiseTooSmallBuffers() {
   given = kNeeded;
 }
 
+void CheckSnapshot(const SnapshotOptions& snapshot) {
+  if (snapshot.path.empty() && (snapshot.accept_stale || snapshot.interval_s > 0)) {
+    throw StartupError("--accept-stale and --snapshot-interval need a file: give --snapshot FILE");
+  }
+  if (snapshot.interval_s > 0 && !snapshot.accept_stale) {
+    throw StartupError(
+        "--snapshot-interval is of use only with --accept-stale: without it, nothing but the file "
+        "of a stop in order is read");
+  }
+}
+
 // Who may talk to the server, and how.
 void Parser::CheckSecurity() {
   if (options_.tls.enabled && options_.port == 0) {
@@ -686,6 +740,11 @@ void Parser::CheckTogether() const {
                        " or more, or a smaller -I");
   }
   CheckBuffers(options_);
+  CheckSnapshot(options_.snapshot);
+  if (!options_.cluster.name.empty() &&
+      (!options_.snapshot.path.empty() || !options_.warm.host.empty())) {
+    throw StartupError("--snapshot and --warm-from do not work with --cluster yet");
+  }
   if (options_.inert.hot_lru_percent + options_.inert.warm_lru_percent > 80) {
     throw StartupError("-o hot_lru_pct and -o warm_lru_pct must not be more than 80 together");
   }

@@ -67,6 +67,19 @@ struct ClusterOptions {
   bool wait_for_etcd = false;
 };
 
+struct SnapshotOptions {
+  std::string path;           // --snapshot, -e; empty: none
+  bool accept_stale = false;  // also one that is older than what the server did last
+  uint32_t interval_s = 0;    // 0: only when the server stops
+};
+
+// Of --warm-from: another server whose items are taken over.
+struct WarmOptions {
+  std::string host;  // empty: none
+  uint16_t port = 0;
+  uint32_t rate = 50000;  // items a second
+};
+
 inline constexpr int kAnyPort = -1;  // for -p: the kernel chooses
 
 struct Options {
@@ -121,6 +134,8 @@ struct Options {
   bool track_sizes = false;
 
   ClusterOptions cluster;  // --cluster and what belongs to it
+  SnapshotOptions snapshot;
+  WarmOptions warm;
 
   InertSettings inert;
 };

@@ -18,10 +18,12 @@ int64_t Seconds(clockid_t clock) {
 
 }  // namespace
 
-Clock::Clock(const ManualTime* time)
+Clock::Clock(const ManualTime* time, uint32_t start)
     : manual_(time),
-      started_monotonic_(Monotonic() - kStart),
-      started_unix_((time != nullptr ? time->unix_s.load() : Seconds(CLOCK_REALTIME)) - kStart) {}
+      start_(start),
+      started_monotonic_(Monotonic() - start),
+      started_unix_((time != nullptr ? time->unix_s.load() : Seconds(CLOCK_REALTIME)) - start),
+      latest_(start) {}
 
 int64_t Clock::Monotonic() const {
   return manual_ != nullptr ? manual_->monotonic_s.load(std::memory_order_relaxed)

@@ -1,9 +1,10 @@
 // Clock counts the seconds since shortly before the server started, and turns the expiry times of
 // clients into seconds of its own.
 //
-// Promises:  starts at kStart and never goes back, whatever the system's clock does: if that goes
-//            back, Now() repeats its last result until the system's clock has caught up. Times are
-//            never 0 or 1, because those mean "never" and "always expired".
+// Promises:  starts at kStart, or where the clock of a snapshot has come to, and never goes back,
+//            whatever the system's clock does: if that goes back, Now() repeats its last result
+//            until the system's clock has caught up. Times are never 0 or 1, because those mean
+//            "never" and "always expired".
 // Requires:  thread-safe. A ManualTime outlives the clock that reads it.
 // Costs:     one read of the system's coarse clock, about 10 ns, and a write once a second.
 #pragma once
@@ -26,9 +27,11 @@ class Clock {
   static constexpr int64_t kRelativeMax = 60 * 60 * 24 * 30;
 
   Clock() : Clock(nullptr) {}
-  // Reads `time` instead of the system's clocks; nullptr: the system's.
-  explicit Clock(const ManualTime* time);
+  // Reads `time` instead of the system's clocks; nullptr: the system's. `start`: the first result
+  // of Now, where the store was there before. REQUIRES: start >= kStart
+  explicit Clock(const ManualTime* time, uint32_t start = kStart);
   uint32_t Now() const;
+  uint32_t start() const { return start_; }
   // When an item with a client's `exptime` expires: 0 stays 0 (never), times that have passed
   // become kbf::kExpiredAlways.
   uint32_t Expiry(int64_t exptime, uint32_t now) const;
@@ -40,9 +43,10 @@ class Clock {
 
   // Constant after construction.
   const ManualTime* const manual_;
+  const uint32_t start_;
   const int64_t started_monotonic_;
   const int64_t started_unix_;
-  mutable std::atomic<uint32_t> latest_{kStart};  // the last result of Now
+  mutable std::atomic<uint32_t> latest_;  // the last result of Now
 };
 
 }  // namespace server

@@ -44,7 +44,7 @@ void WriteConnections(const ServerView& server, StatsSink* out) {
   std::vector<Socket> sockets;
   for (const int fd : server.listen_fds) {
     sockets.push_back(
-        {fd, "", Prefixed(FamilyOf(fd), LocalName(fd)), "conn_listening", Clock::kStart});
+        {fd, "", Prefixed(FamilyOf(fd), LocalName(fd)), "conn_listening", server.clock.start()});
   }
   // The names are read during the visit: afterwards a descriptor may belong to another socket.
   for (const WorkerView* worker : server.workers) {

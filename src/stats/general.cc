@@ -23,7 +23,7 @@ void WriteProcess(const ServerView& server, StatsSink* out) {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   out->Add("pid", getpid());
-  out->Add("uptime", now - Clock::kStart);
+  out->Add("uptime", now - server.clock.start());
   out->Add("time", server.clock.UnixTime(now));
   out->Add("version", kMemcachedVersion);
   out->Add("libevent", event_get_version());

@@ -1,7 +1,9 @@
 #include "src/log.h"
 #include "src/process/version.h"
+#include "src/snapshot/snapshot.h"
 #include "src/stats/sections.h"
 #include "src/stats/totals.h"
+#include "src/warm/warming.h"
 #include "storage/engine.h"
 #include "storage/store_counters.h"
 
@@ -64,12 +66,35 @@ void WriteEvents(const Totals& totals, StatsSink* out) {
   out->Add("log_lines_dropped", LogLinesDropped());
 }
 
+void WriteSnapshot(const ServerView& server, StatsSink* out) {
+  static const SnapshotCounters kNone;
+  const SnapshotCounters& counters =
+      server.snapshot != nullptr ? server.snapshot->counters() : kNone;
+  out->Add("snapshot_loaded_items", counters.loaded_items.load());
+  out->Add("snapshot_loaded_keys", counters.loaded_keys.load());
+  out->Add("snapshot_rejected", counters.rejected.load());
+  out->Add("snapshots_written", counters.written.load());
+  out->Add("snapshots_failed", counters.failed.load());
+}
+
+void WriteWarming(const ServerView& server, StatsSink* out) {
+  static const WarmCounters kNone;
+  const WarmCounters& counters = server.warming != nullptr ? server.warming->counters() : kNone;
+  out->Add("warm_running", counters.running.load());
+  out->Add("warm_listed", counters.listed.load());
+  out->Add("warm_fetched", counters.fetched.load());
+  out->Add("warm_stored", counters.stored.load());
+  out->Add("warm_errors", counters.errors.load());
+}
+
 }  // namespace
 
 void WriteKbf(const ServerView& server, StatsSink* out) {
   WritePlan(server, out);
   WriteUsage(server, out);
   WriteEvents(server.baseline.Since(server), out);
+  WriteSnapshot(server, out);
+  WriteWarming(server, out);
 }
 
 void WriteErrors(const ServerView& server, StatsSink* out) {

@@ -17,8 +17,10 @@
 
 namespace server {
 
+class Snapshot;
 class StatsBaseline;
 class TlsContext;
+class Warming;
 
 enum class ConnectionState : uint8_t {
   kHandshaking,
@@ -80,7 +82,9 @@ struct ServerView {
   const StatsBaseline& baseline;
   const std::vector<int>& listen_fds;
   const std::vector<const WorkerView*>& workers;
-  const TlsContext* tls;  // null: no TLS
+  const TlsContext* tls;     // null: no TLS
+  const Snapshot* snapshot;  // null: none
+  const Warming* warming;    // null: none
 };
 
 }  // namespace server

@@ -1,10 +1,7 @@
 // ChainSaver gives a chain as a section of an image, in pieces.
 //
-// Promises:  a chain that loads the section answers as the saved one did, but for what changed
-// while
-//            it was saved: of the parts that were dropped or opened meanwhile nothing is in the
-//            image. While a saver exists no number is given to another value, and there is no
-//            background work.
+// Promises:  a chain that loads the section answers as the saved one did when the first step was
+//            taken: engines copy all that changes in that step.
 // Requires:  the slab's lock around everything, also around the saver's life, which ends before the
 //            chain's.
 #pragma once

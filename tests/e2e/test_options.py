@@ -374,8 +374,8 @@ class Ours(unittest.TestCase):
         return text
 
     def test_what_is_not_supported_is_refused_by_name(self):
-        for arguments, word in ((("-e", "/tmp/memory"), "memory.file|restart"),
-                                (("-o", "ext_path=/tmp/x:1g"), "ext_path"),
+        for arguments, word in ((("-o", "ext_path=/tmp/x:1g"), "ext_path"),
+                                (("-e", "/nowhere/file"), "--snapshot: cannot write to /nowhere"),
                                 (("-o", "proxy_config=x"), "proxy")):
             with self.subTest(arguments=arguments):
                 self.assertRegex(self.refused(*arguments), word)

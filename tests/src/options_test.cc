@@ -321,10 +321,37 @@ TEST_SUITE("src") {
     }
   }
 
+  TEST_CASE("a snapshot has three names, and what goes with it needs it") {
+    CHECK(OptionsOf({}).snapshot.path.empty());
+    for (const Words& words : {Words{"-e", "f"}, {"--memory-file=f"}, {"--snapshot", "f"}}) {
+      CHECK(OptionsOf(words).snapshot.path == "f");
+    }
+    const SnapshotOptions all =
+        OptionsOf({"--snapshot=f", "--accept-stale", "--snapshot-interval=60"}).snapshot;
+    CHECK(all.accept_stale);
+    CHECK(all.interval_s == 60);
+    CHECK(Contains(ErrorOf({"--accept-stale"}), "--snapshot FILE"));
+    CHECK(Contains(ErrorOf({"--snapshot-interval", "60"}), "--snapshot FILE"));
+    CHECK(Contains(ErrorOf({"--snapshot", "f", "--snapshot-interval", "60"}), "--accept-stale"));
+    CHECK(Contains(ErrorOf({"--snapshot", ""}), "needs a value"));
+  }
+
+  TEST_CASE("a server to warm from has a host and a port") {
+    CHECK(OptionsOf({}).warm.host.empty());
+    const WarmOptions warm = OptionsOf({"--warm-from", "[::1]:5", "--warm-rate", "7"}).warm;
+    CHECK(warm.host == "::1");
+    CHECK(warm.port == 5);
+    CHECK(warm.rate == 7);
+    CHECK(OptionsOf({"--warm-from", "host"}).warm.port == 11211);
+    for (const char* text : {"host:0", "*:5", "host:x", "notls:host:5", "", ":5"}) {
+      CAPTURE(text);
+      CHECK(Contains(ErrorOf({"--warm-from", text}), "--warm-from needs"));
+    }
+    CHECK(!ErrorOf({"--warm-rate", "0"}).empty());
+  }
+
   TEST_CASE("unsupported options are refused by name") {
     const std::vector<std::pair<Words, const char*>> refused = {
-        {{"-e", "file"}, "restart"},
-        {{"--memory-file=f"}, "-e"},
         {{"-o", "ext_path=/f:64m"}, "ext_path"},
         {{"-o", "proxy_config=x"}, "proxy_config"},
         {{"-x"}, "'-x'"},

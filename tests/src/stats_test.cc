@@ -86,7 +86,9 @@ constexpr std::string_view kKbfNames =
     "dropped_keys expired_keys flushed_keys filters_added filters_dropped filters_expired joins "
     "compressions disagreements values_admitted values_refused values_refused_full codes_upgraded "
     "codes_downgraded "
-    "codes_recycled code_space_doubled connections_shed io_uring_rounds log_lines_dropped";
+    "codes_recycled code_space_doubled connections_shed io_uring_rounds log_lines_dropped "
+    "snapshot_loaded_items snapshot_loaded_keys snapshot_rejected snapshots_written "
+    "snapshots_failed warm_running warm_listed warm_fetched warm_stored warm_errors";
 constexpr std::string_view kErrorsNames =
     "promised_false_negative predicted_false_negative measured_false_negative measured_wrong "
     "stored_asked stored_missed stored_wrong promised_false_positive predicted_false_positive "
