@@ -119,13 +119,17 @@ Slab::FrontAnswer Slab::FindInFront(const Key& key) {
   return {nullptr, miss};
 }
 
-bool Slab::HasExactPrefix(std::string_view key) const {
-  return std::any_of(config_.exact_prefixes.begin(), config_.exact_prefixes.end(),
-                     [&](const std::string& prefix) { return key.starts_with(prefix); });
+bool Slab::IsExact(std::string_view key) const {
+  const auto is_under = [key](const std::vector<std::string>& prefixes) {
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [key](const std::string& prefix) { return key.starts_with(prefix); });
+  };
+  const std::vector<std::string>& approximate = config_.approximate_prefixes;
+  return is_under(config_.exact_prefixes) || (!approximate.empty() && !is_under(approximate));
 }
 
 ChainAnswer Slab::FindInChain(const Key& key) {
-  return HasExactPrefix(key.text) ? ChainAnswer{} : chain_->Find(key.hash, now_);
+  return IsExact(key.text) ? ChainAnswer{} : chain_->Find(key.hash, now_);
 }
 
 ChainAnswer Slab::Renewed(const Key& key, const ChainAnswer& answer) {

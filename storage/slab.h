@@ -50,6 +50,8 @@ struct SlabConfig {
   bool keep_cas = true;
   uint32_t item_bytes_max = 1 << 20;        // as CountedItemBytes counts
   std::vector<std::string> exact_prefixes;  // keys that never go to the chain
+  // Where there are any, only keys under these may go there.
+  std::vector<std::string> approximate_prefixes;
 };
 
 class Slab {
@@ -191,7 +193,8 @@ class Slab {
   // The same answer, or a new one if the chain has changed since.
   ChainAnswer Renewed(const Key& key, const ChainAnswer& answer);
   void RemoveFromChain(const KeyHash& hash);
-  bool HasExactPrefix(std::string_view key) const;
+  // A prefix keeps the key out of the chain.
+  bool IsExact(std::string_view key) const;
   // The item in the front; where there is none, what the chain answers is moved there first.
   ItemAnswer FindOrPromote(const Key& key);
   Item* Promote(const Key& key, const ChainAnswer& answer);

@@ -104,7 +104,7 @@ bool Slab::Demote(Item* item, const KeyHash& hash) {
 
 bool Slab::MayBeDemoted(const Item& item) const {
   // The chain has no room for these marks, nor for a CAS number that a client chose.
-  if (item.stale() || item.win() || item.explicit_cas() || HasExactPrefix(item.key())) return false;
+  if (item.stale() || item.win() || item.explicit_cas() || IsExact(item.key())) return false;
   // What expires soon frees its memory by itself.
   return item.expires() == 0 || item.expires() - now_ >= kDemotedSecondsMin;
 }

@@ -108,6 +108,7 @@ void Store::AddSlab() {
   slab.keep_cas = config.keep_cas;
   slab.item_bytes_max = config.item_bytes_max;
   slab.exact_prefixes = config.exact_prefixes;
+  slab.approximate_prefixes = config.approximate_prefixes;
   slabs_.push_back(
       std::make_unique<Slab>(slab, Slab::Shared{secret_, *engine_, next_cas_, config.num_slabs}));
 }

@@ -53,7 +53,9 @@ struct StoreConfig {
   bool evictions = true;
   bool keep_cas = true;
   uint32_t item_bytes_max = 1 << 20;
+  // Keys that are always exact; and where the second are given, the only ones that are not.
   std::vector<std::string> exact_prefixes = {};
+  std::vector<std::string> approximate_prefixes = {};
 };
 
 inline constexpr uint64_t kMemoryBytesMin = uint64_t{2} << 20;

@@ -33,7 +33,7 @@ constexpr uint64_t kUsualItemBytes = 1 << 20;
 constexpr int64_t kThreadsMax = 1024;
 constexpr uint16_t kMemcachedPort = 11211;
 constexpr unsigned kThreadsUsual = 64;  // memcached warns above this, too
-constexpr size_t kExactPrefixesMax = 64;
+constexpr size_t kPrefixesMax = 64;
 constexpr size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
 constexpr const char* kLicense =
@@ -210,6 +210,8 @@ class Parser {
   }
   // Given more than once, or in several lines of a file, the texts add up; those of the command
   // line replace those of the file.
+  // Beginnings of keys; several times.
+  void Prefixes(const char* name, const char* help, std::vector<std::string>* prefixes);
   void List(const char* names, const char* value, const std::string& help,
             std::function<void(bool restart, const std::vector<std::string>&)> set) {
     app_.add_option_function<std::vector<std::string>>(
@@ -435,6 +437,26 @@ void Parser::AddLimits() {
         });
 }
 
+void Parser::Prefixes(const char* name, const char* help, std::vector<std::string>* prefixes) {
+  List(name, "<text>", help, [name, prefixes](bool restart, const std::vector<std::string>& given) {
+    if (restart) prefixes->clear();
+    for (const std::string& prefix : given) {
+      const bool blank = std::any_of(prefix.begin(), prefix.end(), [](char c) {
+        return static_cast<unsigned char>(c) <= ' ' || c == 127;
+      });
+      if (prefix.empty() || prefix.size() > kbf::kKeyBytesMax || blank) {
+        throw StartupError(std::string(name) + " needs the beginning of a key, not " +
+                           Quoted(prefix));
+      }
+      prefixes->push_back(prefix);
+    }
+    if (prefixes->size() > kPrefixesMax) {
+      throw StartupError(std::string(name) + " can be given " + std::to_string(kPrefixesMax) +
+                         " times at most");
+    }
+  });
+}
+
 void Parser::AddStore() {
   Group("Approximate store");
   kbf::StoreConfig& store = options_.store;
@@ -465,24 +487,10 @@ void Parser::AddStore() {
        "nothing is approximate while everything takes less\nthan this part of the memory",
        &store.exact_share, {0, 1});
   Real("--front-share", "part of the memory for items that are exact", &store.front_share, {0, 1});
-  List("--exact-prefix", "<text>", "keys that begin so are always exact; several times",
-       [&store](bool restart, const std::vector<std::string>& prefixes) {
-         if (restart) store.exact_prefixes.clear();
-         for (const std::string& prefix : prefixes) {
-           const bool blank = std::any_of(prefix.begin(), prefix.end(), [](char c) {
-             return static_cast<unsigned char>(c) <= ' ' || c == 127;
-           });
-           if (prefix.empty() || prefix.size() > kbf::kKeyBytesMax || blank) {
-             throw StartupError("--exact-prefix needs the beginning of a key, not " +
-                                Quoted(prefix));
-           }
-           store.exact_prefixes.push_back(prefix);
-         }
-         if (store.exact_prefixes.size() > kExactPrefixesMax) {
-           throw StartupError("--exact-prefix can be given " + std::to_string(kExactPrefixesMax) +
-                              " times at most");
-         }
-       });
+  Prefixes("--exact-prefix", "keys that begin so are always exact; several times",
+           &store.exact_prefixes);
+  Prefixes("--approximate-prefix", "only keys that begin so are ever approximate; several\ntimes",
+           &store.approximate_prefixes);
   Value("--slabs", "<num>", "parts with a lock each, a power of two (default: by -m)",
         [&store](const std::string& text) {
           const int64_t slabs = ParseWhole("--slabs", text, 0, kbf::kSlabsMax);

@@ -23,6 +23,7 @@ void WritePlan(const ServerView& server, StatsSink* out) {
   out->AddReal("exact_share", config.exact_share, 3);
   out->AddReal("front_share", config.front_share, 3);
   out->Add("exact_prefixes", config.exact_prefixes.size());
+  out->Add("approximate_prefixes", config.approximate_prefixes.size());
 }
 
 void WriteUsage(const ServerView& server, StatsSink* out) {

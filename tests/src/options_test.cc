@@ -211,6 +211,7 @@ TEST_SUITE("src") {
         {"--distinct-values", {"0", "-1", "x", "1e6"}},
         {"--io-uring", {"on", "", "Auto"}},
         {"--exact-prefix", {"", "a b", "a\n", std::string(251, 'x')}},
+        {"--approximate-prefix", {"", "a b", "a\n", std::string(251, 'x')}},
         {"-u", {""}},
     };
     for (const auto& [option, values] : bad) {
@@ -241,6 +242,8 @@ TEST_SUITE("src") {
     CHECK(OptionsOf({"--false-positive", "1e-9"}).store.false_positive == 1e-9);
     CHECK(OptionsOf({"--exact-prefix", "a", "--exact-prefix", "b,c"}).store.exact_prefixes ==
           Words{"a", "b,c"});
+    CHECK(OptionsOf({"--approximate-prefix", "a", "--approximate-prefix", "b"})
+              .store.approximate_prefixes == Words{"a", "b"});
   }
 
   TEST_CASE("an item may take half of the memory and no more, and the message says what to give") {
@@ -607,6 +610,7 @@ TEST_SUITE("src") {
                              "(default: 0.002)",
                              "--front-share=<num>",
                              "--exact-prefix=<text>",
+                             "--approximate-prefix=<text>",
                              "--slabs=<num>",
                              "--config=<file>",
                              "idle_timeout",

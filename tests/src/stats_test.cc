@@ -76,6 +76,7 @@ constexpr std::string_view kSlabsNames =
 constexpr std::string_view kKbfNames =
     "version engine cell_kind cell_bits symbol_bits check_bits hashes lines planned_load "
     "planned_bytes_per_key filters_max filter_keys slabs exact_share front_share exact_prefixes "
+    "approximate_prefixes "
     "memory_bytes_max "
     "memory_bytes "
     "curr_front_items front_bytes curr_chain_keys tombstones cells_bytes locator_bytes "

@@ -415,6 +415,25 @@ TEST_SUITE("storage") {
     CHECK(world.slab->Counters().evicted <= world.slab->ChainEvents().tombstones);
   }
 
+  TEST_CASE("slab: with approximate prefixes only keys under them are demoted") {
+    SlabConfig config = NoFront();
+    config.approximate_prefixes = {"soft:", "key:1"};
+    config.exact_prefixes = {"key:19"};
+    World world(config);
+    world.Fill(kKeys);
+    uint64_t in_chain = 0;
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      const std::string key = KeyName(i);
+      const Reading reading = world.Get(key);
+      if (key.starts_with("key:1") && !key.starts_with("key:19")) {
+        in_chain += reading.from_chain;
+        continue;
+      }
+      REQUIRE((reading.hit && !reading.from_chain && reading.value == ValueOf(i)));
+    }
+    CHECK(in_chain > 1000);  // of 10,000 such keys; the others take the most of the looks
+  }
+
   TEST_CASE("slab: keys stay exact while all takes less than the exact share") {
     SlabConfig config = NoFront();
     config.front_share = 0.02;
