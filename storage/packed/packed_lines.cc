@@ -109,8 +109,7 @@ PackedLines::Room PackedLines::RoomOf(uint32_t line, const WindowUse* use,
     const uint32_t window = WindowOf({line, i});
     if (use[window] == WindowUse::kHeld) continue;
     if (use[window] == WindowUse::kUnused) {
-      ++room.unused;
-      room.unused_at = i;
+      if (room.unused++ == 0) room.unused_at = i;
     } else if (rank[window] < room.offered_rank) {
       room.offered_rank = rank[window];
       room.offered_at = i;
@@ -124,7 +123,7 @@ std::optional<PackedLines::Placed> PackedLines::FillRoom(uint32_t line, const Ro
                                                          uint16_t tag, uint64_t rest,
                                                          uint64_t payload) {
   const PackedSlot slot{line, room.unused > 0 ? room.unused_at : room.offered_at};
-  const Placed placed{slot, WindowOf(slot)};
+  const Placed placed{slot, WindowOf(slot), line};
   Fill(slot, tag, rest, payload);
   return placed;
 }
@@ -142,7 +141,7 @@ std::optional<PackedLines::Placed> PackedLines::MoveOne(uint32_t line, uint16_t 
     if (!room.any()) continue;
     const auto moved = FillRoom(other, room, moved_tag, moved_rest ^ SecondBit(), Payload(slot));
     Fill(slot, tag, rest, payload);
-    return Placed{slot, moved->replaced};
+    return Placed{slot, moved->replaced, other};
   }
   return std::nullopt;
 }
@@ -164,6 +163,22 @@ std::optional<PackedLines::Placed> PackedLines::Place(const Home& home, uint32_t
     return placed;
   }
   return MoveOne(home.second, home.tag, home.rest_second, payload, use, rank);
+}
+
+std::optional<PackedLines::Placed> PackedLines::Append(const Home& home, uint32_t window,
+                                                       uint32_t number, uint8_t* used,
+                                                       const WindowUse* use, const uint32_t* rank) {
+  const bool in_first = used[home.first] <= used[home.second];
+  const uint32_t line = in_first ? home.first : home.second;
+  if (used[line] < shape_.slots) {
+    const PackedSlot slot{line, used[line]++};
+    Fill(slot, home.tag, in_first ? home.rest_first : home.rest_second,
+         uint64_t{number} << layout_.window_bits | window);
+    return Placed{slot, 0, line};
+  }
+  const auto placed = Place(home, window, number, use, rank);
+  if (placed && placed->replaced == 0) ++used[placed->line];
+  return placed;
 }
 
 }  // namespace kbf

@@ -93,12 +93,17 @@ class PackedLines {
   struct Placed {
     PackedSlot slot;
     uint32_t replaced = 0;  // window of the slot that was used in the end
+    uint32_t line = 0;      // where that slot is
   };
   // Puts an entry in one of its lines: in the one with more unused slots; else in the place of an
   // offered entry, of the window that was offered first (rank[tag] is least); else in the place of
   // an entry that moves to an unused or offered slot of its other line. Nothing: there is none.
   std::optional<Placed> Place(const Home& home, uint32_t window, uint32_t number,
                               const WindowUse* use, const uint32_t* rank);
+  // The same in lines of which used[line] slots are used, the first ones, and no window is closed:
+  // while a segment is rebuilt.
+  std::optional<Placed> Append(const Home& home, uint32_t window, uint32_t number, uint8_t* used,
+                               const WindowUse* use, const uint32_t* rank);
 
   // Calls visit(slot, window) for every slot whose window is not 0.
   template <class Visit>
@@ -110,14 +115,14 @@ class PackedLines {
       }
     }
   }
-  // The same, but one slot of every line after the other, and lines far apart: nearly as keys come
-  // in. Entries that came line by line would leave the last lines of a new segment no room from 94
-  // % of its slots on.
+  // The same, but one slot of every line after the other, the last slots first, and lines far
+  // apart: nearly as keys come in. Entries that came line by line would leave the last lines of a
+  // new segment no room from 94 % of its slots on.
   template <class Visit>
   void ForEachScattered(Visit visit) const {
     uint32_t step = shape_.lines / 13 * 8 + 1;
     while (std::gcd(step, shape_.lines) > 1) ++step;
-    for (uint32_t i = 0; i < shape_.slots; ++i) {
+    for (uint32_t i = shape_.slots; i-- > 0;) {
       for (uint32_t count = 0, line = 0; count < shape_.lines; ++count) {
         const PackedSlot slot{line, i};
         if (const uint32_t window = WindowOf(slot); window != 0) visit(slot, window);

@@ -295,6 +295,12 @@ bool PackedTable::Resize(uint32_t index, uint32_t wanted) {
   bool fits = true;
   if (wanted > 0) made.shape = ShapeOf(layout_, wanted);
   PackedLines to = LinesAt(made);
+  std::vector<uint8_t> used;  // slots of each line
+  try {
+    used.resize(wanted);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   from.ForEachScattered([&](const PackedSlot& slot, uint32_t window) {
     if (!fits) return;
     if (use_[window] == WindowUse::kUnused) {
@@ -303,8 +309,8 @@ bool PackedTable::Resize(uint32_t index, uint32_t wanted) {
     }
     const PackedEntry entry = from.EntryAt(slot);
     const auto placed = wanted == 0 ? std::nullopt
-                                    : to.Place(to.HomeOf(entry.fingerprint), window, entry.number,
-                                               use_.data(), rank_.data());
+                                    : to.Append(to.HomeOf(entry.fingerprint), window, entry.number,
+                                                used.data(), use_.data(), rank_.data());
     if (placed) {
       ++gone[placed->replaced];
     } else if (use_[window] == WindowUse::kOffered) {
