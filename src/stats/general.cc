@@ -69,7 +69,8 @@ void WriteCommands(const ServerView& server, const Totals& totals, StatsSink* ou
 void WriteTls(const ServerView& server, const Totals& totals, StatsSink* out) {
   if (server.options.tls.session_cache) out->Add("ssl_new_sessions", totals.tls_new_sessions);
   out->Add("ssl_handshake_errors", totals.tls_handshake_errors);
-  out->Add("time_since_server_cert_refresh", server.clock.Now() - server.tls->loaded_at());
+  out->Add("time_since_server_cert_refresh",
+           server.clock.Now() - std::max(server.tls->loaded_at(), server.clock.start()));
 }
 
 void WriteServer(const ServerView& server, const Totals& totals, StatsSink* out) {

@@ -20,6 +20,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -79,7 +80,12 @@ class PackedChain final : public Chain {
   void AddTo(SlabUsage* usage) const override;
   ChainErrors PredictedErrors() const override;
 
+  std::unique_ptr<ChainSaver> NewSaver() override;
+  bool Load(ImageReader* reader) override;
+
  private:
+  friend struct PackedChainImage;
+
   struct Window {
     uint32_t tag = 0;
     uint32_t deadline = 0;  // 0: never

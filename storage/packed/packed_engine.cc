@@ -42,6 +42,12 @@ std::string PackedEngine::Summary() const {
          " bytes/key in the chain";
 }
 
+std::string PackedEngine::ImageKind() const {
+  const PackedLayout& layout = plan_.layout;
+  return "packed tail " + std::to_string(layout.tail_bits) + " window " +
+         std::to_string(layout.window_bits) + " number " + std::to_string(layout.number_bits);
+}
+
 std::vector<EngineFact> PackedEngine::Facts() const {
   return {{"slots_per_line", std::to_string(plan_.slots)},
           {"check_bits", std::to_string(plan_.layout.CheckBits())},

@@ -27,6 +27,7 @@ class PackedEngine final : public Engine {
   double bytes_per_key() const override { return plan_.bytes_per_key; }
   std::string Summary() const override;
   std::vector<EngineFact> Facts() const override;
+  std::string ImageKind() const override;
 
   const PackedPlan& plan() const { return plan_; }
   ValueRegistry& values() { return values_; }

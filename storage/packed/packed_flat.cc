@@ -129,6 +129,16 @@ std::optional<PackedTable> PackedTable::ReadFrom(std::span<const std::byte> byte
   return table;
 }
 
+void PackedTable::VisitNumbers(const std::function<void(uint32_t)>& visit) const {
+  for (const Segment& segment : segments_) {
+    if (segment.lines == 0) continue;
+    const PackedLines lines = LinesAt(segment);
+    lines.ForEach([&](const PackedSlot& slot, uint32_t window) {
+      if (use_[window] != WindowUse::kUnused) visit(lines.NumberOf(slot));
+    });
+  }
+}
+
 void PackedTable::Translate(const std::function<std::optional<uint32_t>(uint32_t)>& number_for) {
   for (const Segment& segment : segments_) {
     if (segment.lines == 0) continue;

@@ -133,6 +133,8 @@ class PackedTable {
   // Nothing: not such a form, or there is no memory. Its numbers are those of the table that wrote
   // it: Translate gives them others. `lines_max` as in the config.
   static std::optional<PackedTable> ReadFrom(std::span<const std::byte> bytes, uint64_t lines_max);
+  // The numbers of all entries, some of them several times.
+  void VisitNumbers(const std::function<void(uint32_t)>& visit) const;
   // Replaces each number; nothing: the entry is removed.
   void Translate(const std::function<std::optional<uint32_t>(uint32_t)>& number_for);
 

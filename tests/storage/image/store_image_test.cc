@@ -195,6 +195,62 @@ TEST_SUITE("image") {
     }
   }
 
+  TEST_CASE("store image: a packed store comes back as well, and goes on under churn") {
+    EngineOfTest engine;
+    engine.Use(EngineKind::kPacked);
+    StoreConfig config = AmpleConfig();
+    config.engine = EngineKind::kPacked;
+    World world(21, config);
+    for (int round = 0; round < 2; ++round) {
+      CAPTURE(round);
+      world.Churn(Soak() ? 600000 : 150000);
+      const MemorySink image = Saved(world.store(), world.now());
+      StoreLoad load = Loaded(image.bytes, {.config = config});
+      REQUIRE_MESSAGE(load.store != nullptr, load.error);
+      CHECK(load.counts.keys > 40000);
+      CHECK(CompareAll(world.store(), *load.store, world.now(), World::kKeys) > 50000);
+      uint64_t hits = 0;
+      for (uint64_t i = 0; i < World::kKeys; ++i) {
+        hits += world.Check(i, load.store->Get(KeyName(i), kJustLook, world.now()));
+      }
+      CHECK(hits > 50000);
+      MaintainAll(*load.store, world.now(), 10000);
+      world.Replace(std::move(load.store), world.now());
+    }
+  }
+
+  TEST_CASE("store image: a packed store is not loaded by the other engine, nor when damaged") {
+    EngineOfTest engine;
+    engine.Use(EngineKind::kPacked);
+    StoreConfig config = SmallConfig();
+    config.engine = EngineKind::kPacked;
+    World world(22, config);
+    world.Churn(40000);
+    const MemorySink image = Saved(world.store(), world.now());
+    CHECK(Loaded(image.bytes).error == "it is of another configuration");
+    std::mt19937_64 random(23);
+    int refused = 0;
+    const int rounds = Soak() ? 5000 : 100;
+    for (int i = 0; i < rounds; ++i) {
+      CAPTURE(i);
+      std::vector<std::byte> bytes = image.bytes;
+      const size_t at = kImageHeadBytes + random() % (bytes.size() - kImageHeadBytes);
+      bytes[at] = static_cast<std::byte>(random());
+      const bool same = bytes[at] == image.bytes[at];
+      CHECK((Loaded(bytes, {.config = config}).store != nullptr) == same);
+      FixImageSums(&bytes);
+      const StoreLoad load = Loaded(bytes, {.config = config});
+      refused += load.store == nullptr;
+      if (load.store == nullptr) continue;
+      for (uint64_t k = 0; k < 200; ++k) {
+        (void)load.store->Get(KeyName(random() % World::kKeys), kJustLook, world.now());
+        (void)load.store->Write({.key = KeyName(k), .value = ValueOf(k)}, world.now());
+      }
+      MaintainAll(*load.store, world.now() + 100, 200);
+    }
+    CHECK(refused < rounds);
+  }
+
   TEST_CASE("store image: an image of a loaded store is as long as the one before") {
     World world(6);
     world.Churn(100000);
