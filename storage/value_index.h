@@ -8,6 +8,7 @@
 //            moves all slots: 0.3 ms at 100,000.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
