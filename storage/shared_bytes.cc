@@ -19,45 +19,60 @@ namespace kbf {
 
 namespace {
 
-std::atomic<uint64_t> detached_bytes{0};
+std::atomic<uint64_t> detached_allocated_bytes{0};
+std::atomic<uint64_t> detached_owned_bytes{0};
 
-size_t BytesOf(SharedHeader* header) {
-#ifdef KBF_USE_JEMALLOC
-  return sallocx(header, 0);
-#else
-  return malloc_usable_size(header);
-#endif
+bool IsOwned(uint32_t refs) { return (refs & kOwnedBit) != 0; }
+
+void CountDetached(const SharedHeader& header, uint64_t bytes) {
+  (IsOwned(header.refs.load(std::memory_order_relaxed)) ? detached_owned_bytes
+                                                        : detached_allocated_bytes)
+      .fetch_add(bytes, std::memory_order_relaxed);
 }
 
-// True: the caller held the last reference and frees the block.
-bool DropTableReference(SharedHeader* header) {
-  if (header->refs.load(std::memory_order_acquire) == 1) return true;
-  // The size is read and counted first: holders of a reference may free the block at any moment.
-  const size_t bytes = BytesOf(header);
-  detached_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  const uint32_t before = header->refs.fetch_add(kDetachedBit - 1, std::memory_order_acq_rel);
-  if (before != 1) return false;
-  detached_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-  return true;
+void Free(SharedHeader* header) {
+  if (!IsOwned(header->refs.load(std::memory_order_relaxed))) return FreeShared(header);
+  auto* block = static_cast<OwnedHeader*>(header);
+  block->owner->TakeBack(block);
 }
 
 }  // namespace
 
-uint64_t DetachedBytes() { return detached_bytes.load(std::memory_order_relaxed); }
+uint64_t DetachedAllocatedBytes() {
+  return detached_allocated_bytes.load(std::memory_order_relaxed);
+}
+uint64_t DetachedBytes() {
+  return DetachedAllocatedBytes() + detached_owned_bytes.load(std::memory_order_relaxed);
+}
+
+uint64_t HeldBytes(const SharedHeader& header) {
+  if (IsOwned(header.refs.load(std::memory_order_relaxed))) {
+    const auto& block = static_cast<const OwnedHeader&>(header);
+    return block.owner->BytesOf(block);
+  }
+#ifdef KBF_USE_JEMALLOC
+  return sallocx(&header, 0);
+#else
+  return malloc_usable_size(const_cast<SharedHeader*>(&header));
+#endif
+}
 
 void FreeReleased(SharedHeader* header, uint32_t before) {
   if ((before & kDetachedBit) != 0) {
-    detached_bytes.fetch_sub(BytesOf(header), std::memory_order_relaxed);
+    CountDetached(*header, 0 - HeldBytes(*header));
   }
-  FreeShared(header);
+  Free(header);
 }
 
 void Detach(SharedHeader* header) {
-  if (DropTableReference(header)) FreeShared(header);
-}
-
-void DetachToPage(SharedHeader* header) {
-  if (DropTableReference(header)) FreeSharedToPage(header);
+  if ((header->refs.load(std::memory_order_acquire) & kRefsMask) == 1) return Free(header);
+  // The size is read and counted first: holders of a reference may free the block at any moment.
+  const uint64_t bytes = HeldBytes(*header);
+  CountDetached(*header, bytes);
+  const uint32_t before = header->refs.fetch_add(kDetachedBit - 1, std::memory_order_acq_rel);
+  if ((before & kRefsMask) != 1) return;
+  CountDetached(*header, 0 - bytes);
+  Free(header);
 }
 
 // Through operator new, which tests replace to make allocations fail.
@@ -72,14 +87,6 @@ size_t AllocatedBytes(size_t bytes) {
 }
 
 void FreeShared(void* memory) { ::operator delete(memory); }
-
-void FreeSharedToPage(void* memory) {
-#ifdef KBF_USE_JEMALLOC
-  dallocx(memory, MALLOCX_TCACHE_NONE);
-#else
-  ::operator delete(memory);
-#endif
-}
 
 void ReturnFreedPages() {
 #ifdef KBF_USE_JEMALLOC

@@ -1,14 +1,25 @@
 #include "storage/slab.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace kbf {
 
 namespace {
 
-// About 0.1 ms of work.
-constexpr uint64_t kSweepBucketsPerStep = 256;
+// Blocks that one background step looks at, and that it frees: less than 0.1 ms of work.
+constexpr unsigned kSweptPerStep = 64;
+constexpr unsigned kFreedPerStep = 16;
+// A block of items: so small a part of the slab that what is unused in the last ones does not
+// matter, within these limits.
+constexpr uint64_t kBlocksPerSlab = 128;
+constexpr uint64_t kBlockBytesMin = 16 << 10;
+
+Front::Config FrontConfig(const SlabConfig& config) {
+  return {config.keep_cas, std::clamp(std::bit_floor(config.memory_bytes / kBlocksPerSlab),
+                                      kBlockBytesMin, ItemArena::kSlotBytes)};
+}
 
 // Values of the chains may take this part of the memory, in all slabs together.
 constexpr uint64_t kValueShare = 4;
@@ -29,8 +40,14 @@ ChainConfig ChainConfigOf(const SlabConfig& config, uint64_t num_slabs) {
 Slab::Slab(const SlabConfig& config, const Shared& shared)
     : config_(config),
       shared_(shared),
-      front_(shared.secret, config.keep_cas),
-      chain_(shared.engine.NewChain(ChainConfigOf(config, shared.num_slabs))) {}
+      own_memory_(shared.memory != nullptr
+                      ? nullptr
+                      : std::make_unique<StoreMemory>(config.memory_bytes, shared.engine)),
+      memory_(own_memory_ ? *own_memory_ : *shared.memory),
+      front_(shared.secret, memory_.arena(), FrontConfig(config)),
+      chain_(shared.engine.NewChain(ChainConfigOf(config, shared.num_slabs))) {
+  Report();
+}
 
 // ---- clock and flush ----------------------------------------------------------------------------
 
@@ -48,39 +65,18 @@ void Slab::Flush(uint32_t at, uint32_t now) {
   if (flush_at_ == 0) FlushNow();
 }
 
-// The chain is emptied at once; items of the front are told apart by their generation and removed
-// when an operation meets them. Generations are counted modulo four, so before the fourth flush
-// could meet items of the first, the whole table is set aside and freed in steps.
 void Slab::FlushNow() {
-  if (flushes_unswept_ == 3) {
-    if (front_.num_buckets() > kSweepBucketsPerStep && front_.Retire()) {
-      flushes_unswept_ = 0;
-    } else {
-      while (SweepFlushed(kSweepBucketsPerStep)) {
-      }
-    }
-  }
+  counters_.flushed += front_.count();
+  front_.Flush();
   chain_->Clear();
   sampler_.Clear();
-  generation_ = (generation_ + 1) % 4;
-  ++flushes_unswept_;
-  sweep_position_ = 0;
-}
-
-bool Slab::SweepFlushed(uint64_t buckets) {
-  sweep_position_ = front_.VisitBuckets(sweep_position_, buckets, [&](Item* item) {
-    if (IsFlushed(*item)) RemoveFromFront(item, front_.HashOf(*item), Cause::kFlushed);
-  });
-  if (sweep_position_ == 0) flushes_unswept_ = 0;
-  return sweep_position_ != 0;
 }
 
 // ---- the way out of the front -------------------------------------------------------------------
 
 void Slab::RemoveFromFront(Item* item, const KeyHash& hash, Cause cause) {
-  // An older copy in the chain must not be found again. A flush has emptied the chain, so there
-  // it has none.
-  if (!item->clean() && cause != Cause::kFlushed) RemoveFromChain(hash);
+  // An older copy in the chain must not be found again.
+  if (!item->clean()) RemoveFromChain(hash);
   CountRemoval(*item, cause);
   front_.Unlink(item, hash);
 }
@@ -99,9 +95,6 @@ void Slab::CountRemoval(const Item& item, Cause cause) {
       ++counters_.expired;
       counters_.expired_unfetched += unfetched;
       break;
-    case Cause::kFlushed:
-      ++counters_.flushed;
-      break;
     case Cause::kDeleted:
       ++counters_.deleted;
       break;
@@ -112,11 +105,13 @@ void Slab::CountRemoval(const Item& item, Cause cause) {
 
 Slab::FrontAnswer Slab::FindInFront(const Key& key) {
   Item* item = front_.Find(key.text, key.hash);
-  if (item == nullptr) return {nullptr, FrontMiss::kNeverThere};
+  if (item == nullptr) {
+    const bool flushed = front_.has_retired() && front_.WasFlushed(key.text, key.hash);
+    return {nullptr, flushed ? FrontMiss::kFlushed : FrontMiss::kNeverThere};
+  }
   if (!IsDead(*item)) return {item};
-  const FrontMiss miss = IsFlushed(*item) ? FrontMiss::kFlushed : FrontMiss::kExpired;
   RemoveDead(item, key.hash);
-  return {nullptr, miss};
+  return {nullptr, FrontMiss::kExpired};
 }
 
 bool Slab::IsExact(std::string_view key) const {
@@ -153,15 +148,15 @@ Item* Slab::Promote(const Key& key, const ChainAnswer& answer) {
   const size_t value_bytes = chain_->ValueOf(answer.number).bytes.size();
   // Room first, also for what was promoted before; that may drop filters.
   MakeRoom();
-  if (!MakeRoomFor(AllocatedBytes(Front::ItemBytes(key.text.size(), value_bytes, 1, true)))) {
+  if (!MakeRoomFor(Front::ItemBytes(key.text.size(), value_bytes, 1, true))) {
     return nullptr;
   }
   const ChainAnswer present = Renewed(key, answer);
   if (!present.found) return nullptr;
   const ChainValue value = chain_->ValueOf(present.number);
-  ItemPtr made =
-      front_.Create({key.text, value.flags, present.expires,
-                     static_cast<uint32_t>(value.bytes.size()), NextCas(), now_, generation_});
+  ItemPtr made = front_.Create({key.text, value.flags, present.expires,
+                                static_cast<uint32_t>(value.bytes.size()), NextCas(), now_},
+                               key.hash);
   if (made == nullptr) return nullptr;
   std::memcpy(made->value_data(), value.bytes.data(), value.bytes.size());
   RemoveFromChain(key.hash);
@@ -202,7 +197,7 @@ Reading Slab::ReadItem(const Key& key, Item* item, const ReadOptions& options) {
 }
 
 // Under memory pressure a key among the oldest would soon be dropped with its filter.
-bool Slab::IsWorthPromoting(const ChainAnswer& answer) const {
+bool Slab::IsWorthPromoting(const ChainAnswer& answer) {
   return config_.evictions && answer.old && !Fits(2 * chain_->part_bytes());
 }
 
@@ -249,7 +244,7 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options) {
   reading.fetched = item->fetched();
   reading.last_access = item->last_access(now_);
   reading.expires_before = item->expires();
-  if (options.touch) item->set_expires(options.expires);
+  if (options.touch) front_.SetExpires(item, options.expires);
   // One client at a time is told to recache: the first that reads the item when it is stale or
   // about to expire.
   const uint32_t compared = options.recache_first ? reading.expires_before : item->expires();
@@ -268,7 +263,7 @@ Reading Slab::ReadingOf(Item* item, const ReadOptions& options) {
   reading.expires = item->expires();
   reading.cas = item->cas();
   reading.value = item->value();
-  reading.ref = SharedRef(item->header());
+  reading.ref = front_.RefOf(item);
   return reading;
 }
 
@@ -290,9 +285,9 @@ Reading Slab::ReadingOf(const ChainAnswer& answer) const {
 Reading Slab::Vivify(const Key& key, const ReadOptions& options, Operation* operation) {
   Reading reading;
   reading.no_memory = true;
-  if (!MakeRoomFor(AllocatedBytes(Front::ItemBytes(key.text.size(), 0, 0, true)))) return reading;
+  if (!MakeRoomFor(Front::ItemBytes(key.text.size(), 0, 0, true))) return reading;
   const uint64_t cas = options.new_cas ? *options.new_cas : NextCas();
-  ItemPtr made = front_.Create({key.text, 0, *options.vivify_expires, 0, cas, now_, generation_});
+  ItemPtr made = front_.Create({key.text, 0, *options.vivify_expires, 0, cas, now_}, key.hash);
   if (made == nullptr) return reading;
   if (options.new_cas) made->set_explicit_cas(true);
   made->set_win(true);
@@ -308,7 +303,7 @@ Reading Slab::Vivify(const Key& key, const ReadOptions& options, Operation* oper
   reading.expires = item->expires();
   reading.cas = item->cas();
   reading.value = item->value();
-  reading.ref = SharedRef(item->header());
+  reading.ref = front_.RefOf(item);
   return reading;
 }
 
@@ -363,10 +358,13 @@ bool Slab::ListItems(ListPosition* position, uint32_t now, ItemVisitor* visitor)
 bool Slab::MaintainStep(uint32_t now) {
   const LockedOperation operation(*this, now);
   if (front_.has_retired()) {
-    FreeRetired(kSweepBucketsPerStep);
+    front_.FreeRetired(kFreedPerStep);
     return true;
   }
-  if (flushes_unswept_ > 0) return SweepFlushed(kSweepBucketsPerStep);
+  const bool swept = front_.SweepExpired(kSweptPerStep, now_, [&](Item* item, const KeyHash& hash) {
+    RemoveFromFront(item, hash, Cause::kExpired);
+  });
+  if (swept || (front_.IsSparse() && front_.Compact())) return true;
   return chain_->MaintainStep(now_);
 }
 

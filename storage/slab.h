@@ -13,8 +13,11 @@
 // Requires:  keys of this slab only, with their hashes; `now` in seconds, at least 2. Thread-safe:
 //            every public method takes the one lock, Reader holds it over several reads. Threads
 //            may be a second apart; a slab's clock is the latest time it was given.
-// Costs:     no more memory than `memory_bytes`, all of it counted: front, chain, samples. Work per
-//            call is bounded; the longest steps are those of the chain.
+// Costs:     all memory is counted: front, chain, samples. A slab makes room when all slabs
+// together
+//            take more than their limit and it has its part of that, or when it is told to GiveWay.
+//            Work per call is bounded; the longest steps are those of the chain, and emptying one
+//            block of items.
 //
 // Files:     slab.cc           clock, flush, finding, reading, background steps, figures
 //            slab_write.cc     one function per write mode; arithmetic, delete
@@ -38,13 +41,14 @@
 #include "storage/front.h"
 #include "storage/hash.h"
 #include "storage/store_counters.h"
+#include "storage/store_memory.h"
 #include "storage/store_types.h"
 
 namespace kbf {
 
 struct SlabConfig {
-  uint64_t memory_bytes = 0;
-  double exact_share = 0;  // of the memory, that all together may take before items are demoted
+  uint64_t memory_bytes = 0;  // its part of the store's
+  double exact_share = 0;     // of the memory, that all together may take before items are demoted
   double front_share = 0.0625;  // of the memory, for items that could also live in the chain
   bool evictions = true;
   bool keep_cas = true;
@@ -62,6 +66,7 @@ class Slab {
     Engine& engine;
     std::atomic<uint64_t>& next_cas;
     uint64_t num_slabs;
+    StoreMemory* memory = nullptr;  // null: the slab is alone, with memory_bytes
   };
   Slab(const SlabConfig& config, const Shared& shared);
 
@@ -80,6 +85,10 @@ class Slab {
   // Takes a 64th of the memory; false: there is none.
   [[nodiscard]] bool BeginWarming();
   void EndWarming();
+  // Frees something, because all slabs together take too much. False: there is nothing.
+  bool GiveWay(uint32_t now);
+  // What the slab takes, as it last said: without its lock.
+  uint64_t reported_bytes() const { return reported_bytes_.load(std::memory_order_relaxed); }
   // One bounded background step. False: there is nothing to do now.
   bool MaintainStep(uint32_t now);
   // Asks the chain for `stored` sampled keys and for `absent` random keys, which are not stored.
@@ -119,7 +128,7 @@ class Slab {
     const KeyHash& hash;
   };
   // Why an item is removed from the front.
-  enum class Cause : uint8_t { kDemoted, kEvicted, kExpired, kFlushed, kDeleted };
+  enum class Cause : uint8_t { kDemoted, kEvicted, kExpired, kDeleted };
   enum class FrontMiss : uint8_t { kNone, kNeverThere, kExpired, kFlushed };
   struct FrontAnswer {
     Item* item = nullptr;
@@ -143,6 +152,7 @@ class Slab {
     Operation(Slab& slab, uint32_t now) : slab_(slab) { slab.Advance(now); }
     ~Operation() {
       if (makes_room_) slab_.MakeRoom();
+      slab_.Report();
     }
     Operation(const Operation&) = delete;
     Operation& operator=(const Operation&) = delete;
@@ -172,21 +182,15 @@ class Slab {
   }
   void Advance(uint32_t now);
   void FlushNow();
-  // False: no item of an older generation is left.
-  bool SweepFlushed(uint64_t buckets);
-  void FreeRetired(uint64_t buckets) { counters_.flushed += front_.FreeRetired(buckets); }
-  bool IsFlushed(const Item& item) const { return item.generation() != generation_; }
   bool HasExpired(uint32_t expires) const { return expires != 0 && expires <= now_; }
 
   // The single way out of the front, but for a newer item under the same key.
   void RemoveFromFront(Item* item, const KeyHash& hash, Cause cause);
   void CountRemoval(const Item& item, Cause cause);
-  bool IsDead(const Item& item) const { return IsFlushed(item) || HasExpired(item.expires()); }
-  void RemoveDead(Item* item, const KeyHash& hash) {
-    RemoveFromFront(item, hash, IsFlushed(*item) ? Cause::kFlushed : Cause::kExpired);
-  }
+  bool IsDead(const Item& item) const { return HasExpired(item.expires()); }
+  void RemoveDead(Item* item, const KeyHash& hash) { RemoveFromFront(item, hash, Cause::kExpired); }
 
-  // The key's item in the front, if it is alive; an expired or flushed one is removed.
+  // The key's item in the front, if it is alive; an expired one is removed.
   FrontAnswer FindInFront(const Key& key);
   // An answer of the chain; keys under an exact prefix are never there.
   ChainAnswer FindInChain(const Key& key);
@@ -209,11 +213,12 @@ class Slab {
   Reading ReadingOf(const ChainAnswer& answer) const;
   // Meta N: an empty item for a key that is absent.
   Reading Vivify(const Key& key, const ReadOptions& options, Operation* operation);
-  bool IsWorthPromoting(const ChainAnswer& answer) const;
+  bool IsWorthPromoting(const ChainAnswer& answer);
   void ProbeStored(const ErrorSampler::Sample& sample);
   uint64_t ValueTag(std::string_view value, uint32_t flags) const;
 
-  // ---- slab_write.cc: each stores `item`, or leaves it to the caller and says why
+  // ---- slab_write.cc: each stores `item`, or leaves it to the caller and says why. `item` is null
+  // for a short one, which is made when it is stored.
 
   WriteResult WriteLocked(const WriteRequest& request, const Key& key, ItemPtr&& item);
   WriteResult Set(const WriteRequest& request, const Key& key, ItemPtr&& item);
@@ -223,8 +228,9 @@ class Slab {
   WriteResult CompareAndSwap(const WriteRequest& request, const Key& key, ItemPtr&& item);
   // Append and prepend, which make their item of the old one.
   WriteResult Extend(const WriteRequest& request, const Key& key);
-  ItemPtr CopyOf(const WriteRequest& request, uint32_t now) const;
-  ItemPtr ExtendedItem(const WriteRequest& request, const Item& old) const;
+  NewItem NewItemOf(const WriteRequest& request, uint32_t now) const;
+  ItemPtr CopyOf(const WriteRequest& request, const Key& key, const Item* old);
+  ItemPtr ExtendedItem(const WriteRequest& request, const Key& key, const Item& old);
   static bool StoresAsStale(const WriteRequest& request, const Item& old);
   static bool IsRefused(const WriteRequest& request, const Item& old);
   WriteResult StoreChecked(const WriteRequest& request, const Key& key, Item* old, ItemPtr&& item);
@@ -241,14 +247,15 @@ class Slab {
   // Null: there is no memory.
   Item* StoreNumber(const Key& key, Item* old, std::string_view digits, uint32_t flags,
                     uint32_t expires, uint64_t cas);
-  // The next CAS number, or that which the client chose.
-  void GiveCas(const std::optional<uint64_t>& chosen, Item* item);
+  // Gives the item the next CAS number, or that which the client chose; if it has no room for it,
+  // in a copy. Null: there is no memory.
+  Item* ChangeCas(const Key& key, Item* item, const std::optional<uint64_t>& chosen);
   ArithmeticResult FinishNumber(ArithmeticResult result, const KeyHash& hash, Item* item);
   StoreStatus DeleteFromChain(const Key& key, bool needs_item);
   WriteResult ExtendNothing(const WriteRequest& request, const Key& key);
   // Null: there is no memory.
   Item* RemoveValue(const Key& key, Item* old, const DeleteOptions& options);
-  void MarkStale(Item* item, const KeyHash& hash, const DeleteOptions& options);
+  StoreStatus MarkStale(const Key& key, Item* item, const DeleteOptions& options);
   uint64_t NextCas() { return shared_.next_cas.fetch_add(1, std::memory_order_relaxed) + 1; }
 
   // ---- slab_demotion.cc
@@ -272,7 +279,14 @@ class Slab {
 
   uint64_t MemoryBytes() const;
   uint64_t Budget() const;
-  bool Fits(uint64_t more_bytes) const { return MemoryBytes() + more_bytes <= Budget(); }
+  // Says what the slab takes to the store.
+  void Report();
+  bool Fits(uint64_t more_bytes) {
+    Report();
+    return memory_.Fits(more_bytes);
+  }
+  // Of all the memory, this slab has its part or more, so that it makes room itself.
+  bool HasItsPart() const;
   // Makes the front as small as it should be by demotion, then the whole as small as it must be by
   // eviction.
   void MakeRoom();
@@ -288,6 +302,10 @@ class Slab {
   // Constant after construction.
   const SlabConfig config_;
   const Shared shared_;
+  const std::unique_ptr<StoreMemory> own_memory_;  // of a slab that is alone
+  StoreMemory& memory_;
+
+  std::atomic<uint64_t> reported_bytes_{0};
 
   // All below is guarded by mutex_.
   mutable std::mutex mutex_;
@@ -296,10 +314,8 @@ class Slab {
   ErrorSampler sampler_;
   std::unique_ptr<ChangedKeys> changed_;  // while warming
   SlabCounters counters_;
-  uint32_t now_ = 0;  // the latest time that an operation brought
-  unsigned generation_ = 0;
-  unsigned flushes_unswept_ = 0;
-  uint64_t sweep_position_ = 0;
+  uint32_t now_ = 0;              // the latest time that an operation brought
+  uint64_t reported_other_ = 0;   // of reported_bytes_, what is not the arena's
   uint32_t flush_at_ = 0;         // 0: none is due
   unsigned demotion_effort_ = 8;  // items that DemoteBatch looks at; follows how many it demotes
   uint64_t writes_ = 0;

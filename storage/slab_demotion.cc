@@ -59,7 +59,7 @@ void Slab::DemoteBatch() {
     batch[count] = {item, front_.HashOf(*item)};
     if (!item->clean()) chain_->PrefetchPlaces(batch[count].hash);
     ++count;
-    over -= static_cast<double>(AllocatedBytes(item->total_bytes()));
+    over -= static_cast<double>(item->total_bytes());
   }
   for (unsigned i = 0; i < count; ++i) {
     if (!batch[i].item->clean()) chain_->PrefetchEntries(batch[i].hash);

@@ -7,14 +7,15 @@ namespace kbf {
 
 namespace {
 
-// Most items that one write evicts; what is still too much goes with the next writes.
+// Most blocks and parts of the chain that one write evicts; what is still too much goes with the
+// next writes.
 constexpr unsigned kEvictionsMax = 2000;
 // Hits count half after so many writes.
 constexpr uint64_t kDecayWrites = 4096;
-// Items that a write which would be refused looks at, for some that have expired.
+// Blocks that a write which would be refused empties, if they have expired items or holes.
 constexpr unsigned kReclaimMax = 64;
-constexpr uint64_t kSweepBucketsPerWrite = 4;
-constexpr uint64_t kRetiredBucketsPerWrite = 8;
+// Below this part of its share of the memory, a slab leaves it to others to make room.
+constexpr double kOwnPart = 15.0 / 16;
 
 }  // namespace
 
@@ -26,20 +27,42 @@ uint64_t Slab::MemoryBytes() const {
 uint64_t Slab::Budget() const {
   // Values that the chains share count once for all slabs, and so do items that were removed but
   // are still being sent.
-  const uint64_t shared = (shared_.engine.shared_bytes() + DetachedBytes()) / shared_.num_slabs;
+  const uint64_t shared =
+      (shared_.engine.shared_bytes() + DetachedAllocatedBytes()) / shared_.num_slabs;
   return std::max(config_.memory_bytes / 4,
                   config_.memory_bytes - std::min(config_.memory_bytes, shared));
 }
 
+void Slab::Report() {
+  const uint64_t all = MemoryBytes();
+  const uint64_t other = all - front_.pages_bytes();
+  reported_bytes_.store(all, std::memory_order_relaxed);
+  if (other == reported_other_) return;
+  memory_.AddOther(other - reported_other_);
+  reported_other_ = other;
+}
+
+bool Slab::HasItsPart() const {
+  return shared_.num_slabs == 1 ||
+         static_cast<double>(MemoryBytes()) >= kOwnPart * static_cast<double>(Budget());
+}
+
 void Slab::MakeRoom() {
   DecayHits();
-  if (flushes_unswept_ > 0) (void)SweepFlushed(kSweepBucketsPerWrite);
-  if (front_.has_retired()) FreeRetired(kRetiredBucketsPerWrite);
-  if (FrontIsOverTarget()) DemoteBatch();
+  if (FrontIsOverTarget()) {
+    // The pages of what was demoted before.
+    if (front_.IsSparse()) (void)front_.Compact();
+    DemoteBatch();
+  }
   if (!config_.evictions) return;
-  for (unsigned i = 0; i < kEvictionsMax && !Fits(0); ++i) {
+  for (unsigned i = 0; i < kEvictionsMax && !Fits(0) && HasItsPart(); ++i) {
     if (!EvictSome()) break;
   }
+}
+
+bool Slab::GiveWay(uint32_t now) {
+  const LockedOperation operation(*this, now);
+  return EvictSome();
 }
 
 void Slab::DecayHits() {
@@ -48,12 +71,13 @@ void Slab::DecayHits() {
   old_hits_ /= 2;
 }
 
-// Frees an item, a part of the chain or what was flushed. False: there is nothing left.
+// Frees a block of items, a part of the chain or what was flushed. False: there is nothing left.
 bool Slab::EvictSome() {
   if (front_.has_retired()) {
-    FreeRetired(1);
+    front_.FreeRetired(1);
     return true;
   }
+  if (front_.IsSparse() && front_.Compact()) return true;
   return FrontIsColder() ? EvictCold() || chain_->Shrink() : chain_->Shrink() || EvictCold();
 }
 
@@ -70,30 +94,23 @@ bool Slab::FrontIsColder() const {
 }
 
 bool Slab::EvictCold() {
-  for (unsigned round = 0; front_.count() > 0 && round < 4 * (Item::kAgeMax + 1); ++round) {
-    // A table of n items needs n examinations per round of the hand; most of the time the first few
-    // do.
-    Item* item =
-        front_.NextCold(static_cast<unsigned>(std::min<uint64_t>(front_.count() + 1, 4096)));
-    if (item == nullptr) continue;
-    const KeyHash hash = front_.HashOf(*item);
+  return front_.EvictBlock(now_, [&](Item* item, const KeyHash& hash) {
     if (!Demote(item, hash)) RemoveFromFront(item, hash, Cause::kEvicted);
-    return true;
-  }
-  return false;
+  });
 }
 
 bool Slab::MakeRoomFor(uint64_t bytes) {
-  if (config_.evictions || Fits(bytes)) return true;
-  for (unsigned i = 0; i < kEvictionsMax && front_.has_retired() && !Fits(bytes); ++i) {
-    FreeRetired(1);
+  if (config_.evictions) return true;
+  const auto fits = [&] { return Fits(front_.GrowthFor(bytes)); };
+  while (front_.has_retired() && !fits()) front_.FreeRetired(1);
+  for (unsigned i = 0; i < kReclaimMax && !fits(); ++i) {
+    const bool swept = front_.SweepExpired(kReclaimMax, now_, [&](Item* item, const KeyHash& hash) {
+      RemoveFromFront(item, hash, Cause::kExpired);
+    });
+    if (!swept && !front_.Compact()) break;
   }
-  for (unsigned i = 0; i < kReclaimMax && !Fits(bytes); ++i) {
-    Item* item = front_.NextCold(kExamineMax);
-    if (item != nullptr && IsDead(*item)) RemoveDead(item, front_.HashOf(*item));
-  }
-  if (!Fits(bytes)) DemoteBatch();
-  return Fits(bytes);
+  if (!fits()) DemoteBatch();
+  return fits();
 }
 
 }  // namespace kbf

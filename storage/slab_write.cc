@@ -43,6 +43,11 @@ class Digits {
   const char* end_;
 };
 
+void FillItem(const WriteRequest& request, Item* item) {
+  std::memcpy(item->value_data(), request.value.data(), request.value.size());
+  if (request.base64_key) item->set_base64_key(true);
+}
+
 uint64_t Changed(const ArithmeticRequest& request, uint64_t number) {
   if (!request.decrement) return number + request.delta;
   return request.delta > number ? 0 : number - request.delta;
@@ -57,9 +62,11 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
       CountedItemBytes(request.key.size(), request.value.size(), request.flags, config_.keep_cas);
   if (bytes > config_.item_bytes_max) return RefuseTooLarge(request, hash, now);
   const Key key{request.key, hash};
-  // The copy is made before the lock is taken.
-  ItemPtr item = Extends(request.mode) ? nullptr : CopyOf(request, now);
-  const bool has_item = item != nullptr || Extends(request.mode);
+  // A long value is copied before the lock is taken.
+  const NewItem shape = NewItemOf(request, now);
+  const bool is_long = front_.IsLong(shape) && !Extends(request.mode);
+  ItemPtr item = is_long ? front_.CreateLong(shape) : nullptr;
+  if (item != nullptr) FillItem(request, item.get());
   LockedOperation operation(*this, now);
   if (!request.warming) {
     NoteChange(hash);
@@ -68,11 +75,11 @@ WriteResult Slab::Write(const WriteRequest& request, const KeyHash& hash, uint32
   }
   operation.MakeRoomAtEnd();  // also where a key was promoted in vain
   WriteResult result{StoreStatus::kNoMemory, 0};
-  if (has_item && MakeRoomFor(AllocatedBytes(bytes))) {
+  if (is_long == (item != nullptr) &&
+      MakeRoomFor(Item::BytesFor(request.key.size(), request.value.size(), request.flags, 8))) {
     result = WriteLocked(request, key, std::move(item));
-  } else {
-    ++counters_.refused_memory;
   }
+  counters_.refused_memory += result.status == StoreStatus::kNoMemory;
   if (result.status == StoreStatus::kNoMemory && request.drop_on_failure) RemoveEverywhere(key);
   counters_.stored += result.status == StoreStatus::kOk;
   return result;
@@ -88,13 +95,20 @@ WriteResult Slab::RefuseTooLarge(const WriteRequest& request, const KeyHash& has
   return {StoreStatus::kTooLarge, 0};
 }
 
-ItemPtr Slab::CopyOf(const WriteRequest& request, uint32_t now) const {
-  ItemPtr item = front_.Create({request.key, request.flags, request.expires,
-                                static_cast<uint32_t>(request.value.size()), 0, now, 0});
-  if (item != nullptr) {
-    std::memcpy(item->value_data(), request.value.data(), request.value.size());
-    if (request.base64_key) item->set_base64_key(true);
-  }
+// With room for the CAS number that it will get: that is not taken before it is stored.
+NewItem Slab::NewItemOf(const WriteRequest& request, uint32_t now) const {
+  const uint64_t next_cas = shared_.next_cas.load(std::memory_order_relaxed);
+  return {request.key,
+          request.flags,
+          request.expires,
+          static_cast<uint32_t>(request.value.size()),
+          request.new_cas.value_or(next_cas),
+          now};
+}
+
+ItemPtr Slab::CopyOf(const WriteRequest& request, const Key& key, const Item* old) {
+  ItemPtr item = front_.Create(NewItemOf(request, now_), key.hash, old);
+  if (item != nullptr) FillItem(request, item.get());
   return item;
 }
 
@@ -178,25 +192,28 @@ WriteResult Slab::Extend(const WriteRequest& request, const Key& key) {
     ++counters_.refused_size;
     return {StoreStatus::kNotStored, 0};  // memcached's answer
   }
-  ItemPtr item = ExtendedItem(request, *old);
+  ItemPtr item = ExtendedItem(request, key, *old);
   if (item == nullptr) return {StoreStatus::kNoMemory, 0};
   return checked ? StoreChecked(request, key, old, std::move(item))
                  : Store(request, key, old, std::move(item));
 }
 
 WriteResult Slab::ExtendNothing(const WriteRequest& request, const Key& key) {
-  ItemPtr item = CopyOf(request, now_);
+  ItemPtr item = CopyOf(request, key, nullptr);
   if (item == nullptr) return {StoreStatus::kNoMemory, 0};
-  item->set_expires(*request.vivify_expires);
+  front_.SetExpires(item.get(), *request.vivify_expires);
   return Store(request, key, nullptr, std::move(item));
 }
 
-ItemPtr Slab::ExtendedItem(const WriteRequest& request, const Item& old) const {
+ItemPtr Slab::ExtendedItem(const WriteRequest& request, const Key& key, const Item& old) {
   const bool appends = request.mode == WriteMode::kAppend;
   const std::string_view first = appends ? old.value() : request.value;
   const std::string_view second = appends ? request.value : old.value();
-  ItemPtr item = front_.Create({request.key, old.flags(), old.expires(),
-                                static_cast<uint32_t>(first.size() + second.size()), 0, now_, 0});
+  NewItem shape = NewItemOf(request, now_);
+  shape.flags = old.flags();
+  shape.expires = old.expires();
+  shape.value_bytes = static_cast<uint32_t>(first.size() + second.size());
+  ItemPtr item = front_.Create(shape, key.hash, &old);
   if (item == nullptr) return item;
   std::memcpy(item->value_data(), first.data(), first.size());
   std::memcpy(item->value_data() + first.size(), second.data(), second.size());
@@ -218,30 +235,42 @@ WriteResult Slab::StoreChecked(const WriteRequest& request, const Key& key, Item
   if (IsRefused(request, *old)) return {StoreStatus::kExists, 0};
   if (request.cas != old->cas()) {
     // It takes the place of a newer value: with that one's expiry and win token.
+    if (item == nullptr) item = CopyOf(request, key, old);
+    if (item == nullptr) return {StoreStatus::kNoMemory, 0};
     item->set_stale(true);
-    item->set_expires(old->expires());
+    front_.SetExpires(item.get(), old->expires());
     item->set_win(old->win());
   }
   return Store(request, key, old, std::move(item));
 }
 
 WriteResult Slab::Store(const WriteRequest& request, const Key& key, Item* old, ItemPtr&& item) {
-  uint64_t cas;
-  if (request.new_cas) [[unlikely]] {
-    GiveCas(request.new_cas, item.get());
-    cas = *request.new_cas;
-  } else {
-    cas = NextCas();
-    item->set_cas(cas);
+  if (item == nullptr) item = CopyOf(request, key, old);
+  if (item == nullptr || !front_.Adopt(item.get(), key.hash, old)) {
+    return {StoreStatus::kNoMemory, 0};
   }
+  const uint64_t cas = request.new_cas ? *request.new_cas : NextCas();
+  item->set_cas(cas);
+  item->set_explicit_cas(request.new_cas.has_value());
   const uint64_t value_bytes = item->value_bytes();
   RemoveIfExpired(LinkItem(key.hash, old, std::move(item)), key.hash);
   return {StoreStatus::kOk, cas, value_bytes};
 }
 
-void Slab::GiveCas(const std::optional<uint64_t>& chosen, Item* item) {
-  item->set_cas(chosen ? *chosen : NextCas());
+Item* Slab::ChangeCas(const Key& key, Item* item, const std::optional<uint64_t>& chosen) {
+  const uint64_t cas = chosen ? *chosen : NextCas();
+  if (!item->CanHoldCas(cas)) {
+    ItemPtr copy = front_.Create({key.text, item->flags(), item->expires(), item->value_bytes(),
+                                  cas, item->last_access(now_)},
+                                 key.hash, item);
+    if (copy == nullptr) return nullptr;
+    std::memcpy(copy->value_data(), item->value().data(), item->value_bytes());
+    copy->CopyMarks(*item);
+    item = front_.Replace(item, std::move(copy), key.hash);
+  }
+  item->set_cas(cas);
   item->set_explicit_cas(chosen.has_value());
+  return item;
 }
 
 // What was stored with an expiry in the past is gone at once.
@@ -250,7 +279,6 @@ void Slab::RemoveIfExpired(Item* item, const KeyHash& hash) {
 }
 
 Item* Slab::LinkItem(const KeyHash& hash, Item* old, ItemPtr&& item) {
-  item->set_generation(generation_);
   // An older copy in the chain stays there, shadowed by the new item, until that is removed.
   item->set_clean(old != nullptr ? old->clean() : chain_->num_parts() == 0);
   return old != nullptr ? front_.Replace(old, std::move(item), hash)
@@ -271,8 +299,7 @@ ArithmeticResult Slab::Arithmetic(const ArithmeticRequest& request, const KeyHas
                                   uint32_t now) {
   LockedOperation operation(*this, now);
   NoteChange(hash);
-  if (!MakeRoomFor(
-          AllocatedBytes(Front::ItemBytes(request.key.size(), kNumberBytesMax, 0, true)))) {
+  if (!MakeRoomFor(Front::ItemBytes(request.key.size(), kNumberBytesMax, 0, true))) {
     ++counters_.refused_memory;
     return {StoreStatus::kNoMemory};
   }
@@ -313,25 +340,27 @@ ArithmeticResult Slab::Count(const ArithmeticRequest& request, const Key& key, I
   const uint32_t expires = request.expires.value_or(item->expires());
   const Digits digits(result.number);
   const std::string_view text = digits.view();
-  if (text.size() <= item->value_bytes() && !item->shared()) {
+  const uint64_t next_cas = NextCas();
+  const uint64_t cas = request.new_cas.value_or(next_cas);
+  if (text.size() <= item->value_bytes() && !front_.IsShared(item) && item->CanHoldCas(cas)) {
     std::memcpy(item->value_data(), text.data(), text.size());
     std::memset(item->value_data() + text.size(), ' ', item->value_bytes() - text.size());
-    item->set_expires(expires);
-    GiveCas(std::nullopt, item);
+    front_.SetExpires(item, expires);
+    item->set_cas(cas);
     item->set_unique(false);
     item->set_age(std::max(1u, item->age()));
   } else {
-    item = StoreNumber(key, item, text, item->flags(), expires, NextCas());
+    item = StoreNumber(key, item, text, item->flags(), expires, cas);
     if (item == nullptr) return {StoreStatus::kNoMemory};
   }
-  if (request.new_cas) GiveCas(request.new_cas, item);
+  item->set_explicit_cas(request.new_cas.has_value());
   return FinishNumber(result, key.hash, item);
 }
 
 Item* Slab::StoreNumber(const Key& key, Item* old, std::string_view digits, uint32_t flags,
                         uint32_t expires, uint64_t cas) {
-  ItemPtr item =
-      front_.Create({key.text, flags, expires, static_cast<uint32_t>(digits.size()), cas, now_, 0});
+  ItemPtr item = front_.Create(
+      {key.text, flags, expires, static_cast<uint32_t>(digits.size()), cas, now_}, key.hash, old);
   if (item == nullptr) return nullptr;
   std::memcpy(item->value_data(), digits.data(), digits.size());
   return LinkItem(key.hash, old, std::move(item));
@@ -368,11 +397,8 @@ StoreStatus Slab::Delete(std::string_view text, const KeyHash& hash, const Delet
     item = RemoveValue(key, item, options);
     if (item == nullptr) return StoreStatus::kNoMemory;
   }
-  if (options.mark_stale) {
-    MarkStale(item, hash, options);
-  } else {
-    RemoveIfExpired(item, hash);
-  }
+  if (options.mark_stale) return MarkStale(key, item, options);
+  RemoveIfExpired(item, hash);
   return StoreStatus::kOk;
 }
 
@@ -386,21 +412,23 @@ StoreStatus Slab::DeleteFromChain(const Key& key, bool needs_item) {
 }
 
 Item* Slab::RemoveValue(const Key& key, Item* old, const DeleteOptions& options) {
-  ItemPtr made = front_.Create(
-      {key.text, options.flags, options.expires.value_or(0), 0, old->cas(), now_, generation_});
+  const uint64_t cas = options.new_cas.value_or(old->cas());
+  ItemPtr made = front_.Create({key.text, options.flags, options.expires.value_or(0), 0, cas, now_},
+                               key.hash, old);
   if (made == nullptr) return nullptr;
-  made->set_explicit_cas(old->explicit_cas());
-  if (options.new_cas) GiveCas(options.new_cas, made.get());
+  made->set_explicit_cas(options.new_cas || old->explicit_cas());
   ++counters_.stored;
   return LinkItem(key.hash, old, std::move(made));
 }
 
-void Slab::MarkStale(Item* item, const KeyHash& hash, const DeleteOptions& options) {
+StoreStatus Slab::MarkStale(const Key& key, Item* item, const DeleteOptions& options) {
+  item = ChangeCas(key, item, options.new_cas);
+  if (item == nullptr) return StoreStatus::kNoMemory;
   item->set_stale(true);
   item->set_win(false);
-  GiveCas(options.new_cas, item);
-  if (options.expires) item->set_expires(*options.expires);
-  RemoveIfExpired(item, hash);
+  if (options.expires) front_.SetExpires(item, *options.expires);
+  RemoveIfExpired(item, key.hash);
+  return StoreStatus::kOk;
 }
 
 }  // namespace kbf

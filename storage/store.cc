@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "storage/slab.h"
+#include "storage/store_memory.h"
 
 namespace kbf {
 
@@ -21,6 +22,11 @@ constexpr uint64_t kFilterKeysMin = 2048;
 constexpr uint64_t kFiltersPerSlab = 24;
 // What the allocator loses to fragmentation, measured with tests/storage/store_memory_test.cc.
 constexpr double kMemoryMargin = 0.96;
+// Slabs of which the largest gives way, and how many do at most before an operation returns. Slabs
+// are alike, because keys go to them by their hash.
+constexpr unsigned kSlabsCompared = 8;
+constexpr unsigned kGiveWaysMax = 256;
+constexpr unsigned kInVainMax = 8;
 
 StoreConfig WithDefaults(StoreConfig config) {
   if (config.num_slabs == 0) {
@@ -93,7 +99,10 @@ Store::CreateOutcome Store::Create(const StoreConfig& asked, const HashSecret& s
 }
 
 Store::Store(const StoreConfig& config, std::unique_ptr<Engine> engine, const HashSecret& secret)
-    : config_(config), secret_(secret), engine_(std::move(engine)) {}
+    : config_(config),
+      secret_(secret),
+      engine_(std::move(engine)),
+      memory_(std::make_unique<StoreMemory>(config.memory_bytes, *engine_)) {}
 
 Store::~Store() = default;
 
@@ -109,15 +118,42 @@ void Store::AddSlab() {
   slab.item_bytes_max = config.item_bytes_max;
   slab.exact_prefixes = config.exact_prefixes;
   slab.approximate_prefixes = config.approximate_prefixes;
-  slabs_.push_back(
-      std::make_unique<Slab>(slab, Slab::Shared{secret_, *engine_, next_cas_, config.num_slabs}));
+  slabs_.push_back(std::make_unique<Slab>(
+      slab, Slab::Shared{secret_, *engine_, next_cas_, config.num_slabs, memory_.get()}));
 }
 
 Reading Store::Get(std::string_view key, const ReadOptions& options, uint32_t now) {
   if (!IsKey(key)) return {};
   const KeyHash hash = HashKey(key, secret_);
-  return SlabOf(hash).Read(key, hash, options, now);
+  Reading reading = SlabOf(hash).Read(key, hash, options, now);
+  KeepLimit(now);
+  return reading;
 }
+
+// ---- memory that moves between slabs ------------------------------------------------------------
+
+void Store::SetAside(uint64_t bytes) { memory_->SetAside(bytes); }
+
+bool Store::IsOverLimit() const { return !memory_->Fits(0); }
+
+Slab& Store::LargestOfSome() {
+  Slab* largest = nullptr;
+  for (unsigned i = 0; i < kSlabsCompared; ++i) {
+    const uint64_t random = Mix64(relieved_.fetch_add(1, std::memory_order_relaxed));
+    Slab& slab = *slabs_[random & (slabs_.size() - 1)];
+    if (largest == nullptr || slab.reported_bytes() > largest->reported_bytes()) largest = &slab;
+  }
+  return *largest;
+}
+
+void Store::MakeOthersGiveWay(uint32_t now) {
+  unsigned in_vain = 0;
+  for (unsigned i = 0; i < kGiveWaysMax && in_vain < kInVainMax && IsOverLimit(); ++i) {
+    in_vain = LargestOfSome().GiveWay(now) ? 0 : in_vain + 1;
+  }
+}
+
+// ---- batches ------------------------------------------------------------------------------------
 
 // The keys of a batch, those of one slab side by side, so that one lock does for all of them.
 class Store::Batch {
@@ -180,6 +216,7 @@ void Store::GetMany(std::span<const std::string_view> keys, const ReadOptions& o
     batch.ForEach([&](Slab::Reader& reader, const Batch::Asked& asked) {
       readings[asked.index] = reader.Read(keys[asked.index], asked.hash, options, now);
     });
+    KeepLimit(now);
     keys = keys.subspan(taken);
     readings += taken;
   }
@@ -211,6 +248,7 @@ void Store::WriteMany(std::span<const WriteRequest> requests, uint32_t now, Writ
               [](const auto& a, const auto& b) { return a.index < b.index; });
     for (const Batch::Asked& asked : batch.asked()) {
       results[asked.index] = asked.slab->Write(requests[asked.index], asked.hash, now);
+      KeepLimit(now);
     }
     requests = requests.subspan(taken);
     results += taken;
@@ -220,19 +258,25 @@ void Store::WriteMany(std::span<const WriteRequest> requests, uint32_t now, Writ
 WriteResult Store::Write(const WriteRequest& request, uint32_t now) {
   if (!IsKey(request.key)) return {StoreStatus::kBadKey, 0};
   const KeyHash hash = HashKey(request.key, secret_);
-  return SlabOf(hash).Write(request, hash, now);
+  const WriteResult result = SlabOf(hash).Write(request, hash, now);
+  KeepLimit(now);
+  return result;
 }
 
 ArithmeticResult Store::Arithmetic(const ArithmeticRequest& request, uint32_t now) {
   if (!IsKey(request.key)) return {StoreStatus::kBadKey};
   const KeyHash hash = HashKey(request.key, secret_);
-  return SlabOf(hash).Arithmetic(request, hash, now);
+  const ArithmeticResult result = SlabOf(hash).Arithmetic(request, hash, now);
+  KeepLimit(now);
+  return result;
 }
 
 StoreStatus Store::Delete(std::string_view key, const DeleteOptions& options, uint32_t now) {
   if (!IsKey(key)) return StoreStatus::kBadKey;
   const KeyHash hash = HashKey(key, secret_);
-  return SlabOf(hash).Delete(key, hash, options, now);
+  const StoreStatus status = SlabOf(hash).Delete(key, hash, options, now);
+  KeepLimit(now);
+  return status;
 }
 
 void Store::FlushAll(uint32_t at, uint32_t now) {

@@ -12,9 +12,8 @@
 // Requires:  times in seconds of one clock that never goes back and starts at 2 or later; an expiry
 //            of 0 is never, one of kExpiredAlways has passed. Thread-safe; each operation takes one
 //            lock. Maintain is called now and then.
-// Costs:     38 bytes besides key and value per item in the front, before rounding to the
-//            allocator's size classes; about 26 bytes in all per key in the chain. Rates are in
-//            bench/results/store_bench.tsv.
+// Costs:     24 bytes besides key and value per item in the front, index included; about 26 bytes
+//            in all per key in the chain. Rates are in bench/results/store_bench.tsv.
 #pragma once
 
 #include <atomic>
@@ -34,6 +33,7 @@
 namespace kbf {
 
 class Slab;
+class StoreMemory;
 
 struct StoreConfig {
   EngineKind engine = EngineKind::kKbf;
@@ -129,6 +129,9 @@ class Store {
   // lives in the chain cannot be listed. False: that was the end. REQUIRES: slab < num_slabs()
   bool ListItems(unsigned slab, ListPosition* position, uint32_t now, ItemVisitor* visitor);
 
+  // So much of the memory is for others from now on; the store gives it back by and by.
+  void SetAside(uint64_t bytes);
+
   // Up to `steps` bounded background steps, going round the slabs. Returns how many found work.
   unsigned Maintain(unsigned steps, uint32_t now);
   // Asks each slab for `stored` sampled keys and for `absent` random keys, which are not stored.
@@ -150,6 +153,15 @@ class Store {
   Store(const StoreConfig& config, std::unique_ptr<Engine> engine, const HashSecret& secret);
   void AddSlab();  // Create does this until there are config.num_slabs
 
+  // While all together take too much, the largest of some slabs gives way. No lock is held.
+  void KeepLimit(uint32_t now) {
+    if (config_.evictions && IsOverLimit()) [[unlikely]]
+      MakeOthersGiveWay(now);
+  }
+  bool IsOverLimit() const;
+  void MakeOthersGiveWay(uint32_t now);
+  Slab& LargestOfSome();
+
   static bool IsKey(std::string_view key) { return !key.empty() && key.size() <= kKeyBytesMax; }
   Slab& SlabOf(const KeyHash& hash) {
     return *slabs_[Stream(hash, kSlabStream) & (slabs_.size() - 1)];
@@ -159,10 +171,12 @@ class Store {
   const StoreConfig config_;
   const HashSecret secret_;
   const std::unique_ptr<Engine> engine_;
+  const std::unique_ptr<StoreMemory> memory_;
   std::atomic<uint64_t> next_cas_{0};
   std::atomic<uint64_t> num_flushes_{0};
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::atomic<unsigned> maintained_{0};  // slab that Maintain turns to next
+  std::atomic<uint64_t> relieved_{0};    // how often KeepLimit has looked for a slab
 };
 
 struct Store::CreateOutcome {

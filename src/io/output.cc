@@ -9,6 +9,8 @@ namespace server {
 namespace {
 
 constexpr size_t kVectorsMax = 64;
+// A reference may hold half as many bytes again as the value has, and a page.
+constexpr size_t kHeldSlack = 4096;
 
 // A block of shared bytes with a text in it.
 struct SharedText {
@@ -74,6 +76,11 @@ void Output::AddInsert(std::string_view bytes, kbf::SharedRef ref, bool text) {
 
 void Output::AppendShared(std::string_view bytes, kbf::SharedRef ref) {
   if (bytes.size() < limits_.copy_max) return Append(bytes);
+  const kbf::SharedHeader* block = ref.get();
+  if (block != nullptr && kbf::HeldBytes(*block) > bytes.size() + bytes.size() / 2 + kHeldSlack) {
+    if (!AppendText(bytes)) Fail();
+    return;
+  }
   AddInsert(bytes, std::move(ref), false);
 }
 

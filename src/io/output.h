@@ -3,9 +3,10 @@
 // does not take is parked with the connection.
 //
 // Promises:  bytes are sent in the order in which they were added. Values of copy_max bytes or more
-//            are not copied: a reference keeps them as they were. Nothing is written outside the
-//            buffer: if there is no room or no memory, the output becomes failed(), and the
-//            connection must be closed.
+//            are not copied: a reference keeps them as they were; but those that share a block of
+//            memory with others are, so that a slow reader holds nothing else. Nothing is written
+//            outside the buffer: if there is no room or no memory, the output becomes failed(), and
+//            the connection must be closed.
 // Requires:  `Load (Room Commit | Append*)* (Flush | Park)*` by the worker's thread. While the
 //            output is not full() there is room for the replies to one batch and one more request.
 // Costs:     one buffer per worker; a connection without unsent replies has none.
@@ -44,7 +45,7 @@ class Output {
     size_t at = 0;
     std::string_view bytes = {};
     kbf::SharedRef ref = {};
-    bool text = false;  // made for this reply alone, by AppendText
+    bool text = false;  // made for this reply alone
   };
 
  public:
@@ -74,7 +75,7 @@ class Output {
   char* Room(size_t n);
   void Commit(size_t n) { end_ += n; }
   void Append(std::string_view bytes);
-  // `ref` keeps the bytes alive. Short values are copied.
+  // `ref` keeps the bytes alive. Values that are short, or share a block with others, are copied.
   void AppendShared(std::string_view bytes, kbf::SharedRef ref);
   // Copies the text, which may be long. False: no memory, nothing was added.
   [[nodiscard]] bool AppendText(std::string_view text);

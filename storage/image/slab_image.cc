@@ -108,7 +108,6 @@ uint64_t SlabImage::SaveItems(Slab* slab, uint64_t position, ImageBuffer* out,
   for (unsigned i = 0; i < kStepBuckets && out->size() < kStepBytes; ++i) {
     position = slab->front_.VisitBuckets(position, 1, [&](Item* item) {
       // One that has expired may hide an older value in the chain, so it is saved as well.
-      if (slab->IsFlushed(*item)) return;
       const ItemHead head = HeadOf(*item, slab->now_);
       out->Put(std::as_bytes(std::span(&head, 1)));
       out->Put(item->key());
@@ -180,7 +179,8 @@ bool SlabImage::LoadValue(ImageReader* reader, const ItemHead& head, std::string
     return Skip(reader, head.value_bytes);
   }
   ItemPtr item = slab->front_.Create({key, head.flags, head.expires, head.value_bytes, head.cas,
-                                      std::min(head.last_access, slab->now_), slab->generation_});
+                                      std::min(head.last_access, slab->now_)},
+                                     hash);
   if (item == nullptr) return reader->Refuse(ImageStatus::kNoMemory);
   for (uint64_t at = 0; at < head.value_bytes; at += kPieceBytes) {
     const size_t piece = std::min<uint64_t>(kPieceBytes, head.value_bytes - at);

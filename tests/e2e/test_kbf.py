@@ -134,7 +134,7 @@ class Chain(unittest.TestCase):
     def test_flush_empties_the_chain_too(self):
         with Server("-m", "16", "--engine", self.ENGINE) as server, server.connect() as wire:
             for start in range(0, 100000, 1000):
-                wire.send(b"".join(b"set f-%d 0 0 1 noreply\r\nx\r\n" % i
+                wire.send(b"".join(b"set f-%d 0 0 40 noreply\r\n%s\r\n" % (i, b"x" * 40)
                                    for i in range(start, start + 1000)))
             self.assertEqual(wire.ask("mn"), b"MN\r\n")
             self.assertTrue(wait_for(
