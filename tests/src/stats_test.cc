@@ -539,7 +539,9 @@ TEST_SUITE("src") {
     CHECK(kbf.number("filters_dropped") > 0);
     CHECK(kbf.number("dropped_keys") > 0);
     CHECK(stats.number("evictions") == kbf.number("front_evictions") + kbf.number("dropped_keys"));
-    CHECK(stats.number("curr_items") + stats.number("evictions") == 100000);
+    // A false positive that a write meets is hidden by a tombstone, which counts as one key less.
+    CHECK(stats.number("curr_items") + stats.number("evictions") + kbf.number("tombstones") ==
+          100000);
     CHECK(stats.number("bytes") <= stats.number("limit_maxbytes"));
   }
 
