@@ -96,7 +96,7 @@ struct SlabImage {
   static bool LoadValue(ImageReader* reader, const ItemHead& head, std::string_view key,
                         const KeyHash& hash, Slab* slab, std::vector<KeyHash>* dropped);
   static void FitIn(Slab* slab) {
-    while (!slab->Fits(0) && slab->EvictSome()) {
+    while (!slab->Fits(0) && slab->HasItsPart() && slab->EvictSome()) {
     }
   }
 };

@@ -33,6 +33,15 @@ struct StoreImage {
   static const HashSecret& SecretOf(const Store& store) { return store.secret_; }
   static std::atomic<uint64_t>& NextCas(Store& store) { return store.next_cas_; }
   static Slab& SlabAt(Store& store, unsigned index) { return *store.slabs_[index]; }
+  // Lets slabs give way until all of them keep to the store's limit, or have nothing left to give.
+  static void FitIn(Store* store, uint32_t now) {
+    for (uint64_t before = UINT64_MAX; store->IsOverLimit();) {
+      const uint64_t bytes = store->memory_->bytes();
+      if (bytes >= before) break;
+      before = bytes;
+      store->MakeOthersGiveWay(now);
+    }
+  }
 };
 
 // ---- saving -------------------------------------------------------------------------------------
@@ -129,6 +138,7 @@ bool LoadSlabs(ImageReader* reader, uint32_t now, Store* store,
         !LoadSlab(reader, i, now, &StoreImage::SlabAt(*store, i), counts)) {
       return false;
     }
+    StoreImage::FitIn(store, now);
     progress();
   }
   return true;

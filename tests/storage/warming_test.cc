@@ -43,7 +43,8 @@ TEST_SUITE("warming") {
     CHECK(Warm(*store, "key") == StoreStatus::kNotStored);
     store->EndWarming();
     CHECK(Warm(*store, "late") == StoreStatus::kNotStored);
-    CHECK(store->Usage().total_bytes() < before + 1000);
+    // The item is in a block of 16 KB; what remembers the changes of clients is given back.
+    CHECK(store->Usage().total_bytes() < before + 17000);
   }
 
   TEST_CASE("warming: what a client has changed is not changed back, also when it is gone") {
