@@ -72,16 +72,16 @@ COMPILE = $(CXX) $(CPPFLAGS) $(HARDENING_CXXFLAGS) $(CXXFLAGS) -MMD -MP
 
 STORAGE_SRC := $(wildcard storage/*.cc storage/*/*.cc)
 PROTOCOL_SRC := $(wildcard protocol/*.cc)
-SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc src/*/*.cc)) $(wildcard cluster/*.cc)
+SERVER_SRC := $(filter-out src/main.cc,$(wildcard src/*.cc src/*/*.cc)) $(wildcard tools/cluster/*.cc)
 LOAD_SRC := $(wildcard tools/kbfload/*.cc)
 JOIN_SRC := $(wildcard tools/kbfjoin/*.cc)
 FLOW_SRC := $(wildcard tools/kbfflow/*.cc)
 TOOL_SHARED_SRC := tools/wrong_call.cc tools/files.cc
 TOOL_SRC := $(wildcard tools/*.cc)
-TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc) tests/cluster/etcd_process.cc
+TEST_SRC := $(wildcard tests/*.cc tests/*/*_test.cc tests/*/*/*_test.cc) tests/tools/cluster/etcd_process.cc
 BENCH_SRC := $(wildcard bench/*.cc)
 PUBLIC_HEADERS := $(wildcard storage/include/kbf/*.h)
-HEADERS := $(PUBLIC_HEADERS) $(wildcard cluster/*.h src/*.h src/*/*.h protocol/*.h storage/*.h storage/*/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
+HEADERS := $(PUBLIC_HEADERS) $(wildcard src/*.h src/*/*.h protocol/*.h storage/*.h storage/*/*.h tools/*.h tools/*/*.h tests/*.h tests/*/*.h tests/*/*/*.h bench/*.h)
 
 comma := ,
 objects = $(patsubst %.cc,$(BUILD)/%.o,$(1))
@@ -150,7 +150,7 @@ $(BUILD)/kbfcached: $(BUILD)/src/main.o $(SERVER_OBJ) $(PROTOCOL_OBJ) $(BUILD)/l
 $(BUILD)/kbfload: $(BUILD)/tools/kbfload.o $(BUILD)/tools/wrong_call.o $(LOAD_OBJ) $(BUILD)/protocol/client.o
 	$(LINK) $(TLS_LIBS)
 
-$(BUILD)/kbfctl: $(BUILD)/tools/kbfctl.o $(BUILD)/tools/wrong_call.o $(call objects,$(wildcard cluster/*.cc)) $(BUILD)/protocol/base64.o $(BUILD)/libkbf.a
+$(BUILD)/kbfctl: $(BUILD)/tools/kbfctl.o $(BUILD)/tools/wrong_call.o $(call objects,$(wildcard tools/cluster/*.cc)) $(BUILD)/protocol/base64.o $(BUILD)/libkbf.a
 	$(LINK) $(EVENT_LIBS) $(TLS_LIBS)
 
 $(BUILD)/kbfplan: $(BUILD)/tools/kbfplan.o $(BUILD)/tools/wrong_call.o $(BUILD)/libkbf.a
@@ -192,7 +192,7 @@ PACKAGES_CLUSTER := etcd-server
 .PHONY: cluster
 cluster: $(PROGRAMS)
 	@$(INSTALL_PACKAGES) 'for the cluster' $(PACKAGES_CLUSTER)
-	@tools/cluster $(BUILD) $(ARGS)
+	@tools/run-cluster $(BUILD) $(ARGS)
 
 # kbfcached and memcached side by side for half a minute; leaves nothing behind.
 demo: $(PROGRAMS)

@@ -22,10 +22,10 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/etcd_client.h"
-#include "cluster/records.h"
 #include "config.h"
 #include "storage/balance/balance.h"
+#include "tools/cluster/etcd_client.h"
+#include "tools/cluster/records.h"
 #include "tools/wrong_call.h"
 
 namespace {

@@ -11,10 +11,10 @@
 #include <new>
 #include <utility>
 
-#include "cluster/handshake.h"
 #include "src/log.h"
 #include "src/process/startup_error.h"
 #include "src/process/thread.h"
+#include "tools/cluster/handshake.h"
 
 namespace server {
 namespace {

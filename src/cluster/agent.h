@@ -20,15 +20,15 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/etcd_client.h"
-#include "cluster/leader.h"
-#include "cluster/records.h"
-#include "cluster/slab_role.h"
 #include "src/cluster/flush_ticket.h"
 #include "src/cluster/ownership.h"
 #include "src/cluster/routes.h"
 #include "src/cluster/slab_sender.h"
 #include "src/config/options.h"
+#include "tools/cluster/etcd_client.h"
+#include "tools/cluster/leader.h"
+#include "tools/cluster/records.h"
+#include "tools/cluster/slab_role.h"
 
 namespace server {
 

@@ -8,8 +8,8 @@
 #include <new>
 #include <utility>
 
-#include "cluster/handshake.h"
 #include "src/log.h"
+#include "tools/cluster/handshake.h"
 
 namespace server {
 

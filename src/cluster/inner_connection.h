@@ -16,8 +16,8 @@
 #include <string>
 #include <string_view>
 
-#include "cluster/frame.h"
 #include "src/cluster/router.h"
+#include "tools/cluster/frame.h"
 
 namespace server {
 

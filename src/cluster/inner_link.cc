@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "cluster/handshake.h"
+#include "tools/cluster/handshake.h"
 
 namespace server {
 namespace {

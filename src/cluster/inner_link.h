@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "cluster/frame.h"
 #include "src/cluster/routes.h"
+#include "tools/cluster/frame.h"
 
 namespace server {
 

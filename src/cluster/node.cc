@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/etcd_client.h"
-#include "cluster/handshake.h"
 #include "src/cluster/agent.h"
 #include "src/log.h"
 #include "src/process/startup_error.h"
+#include "tools/cluster/etcd_client.h"
+#include "tools/cluster/handshake.h"
 
 namespace server {
 namespace {

@@ -2,7 +2,8 @@
 // own and where the others are, moves slabs, and, as the leader, gives away those of dead nodes. It
 // has a thread with an event loop of its own.
 //
-// Promises:  a slab is served only within the rules of SlabRole (cluster/slab_role.h). If etcd is
+// Promises:  a slab is served only within the rules of SlabRole (tools/cluster/slab_role.h). If
+// etcd is
 //            out of reach, the node stops serving SlabRole::kRightMs after its last read.
 // Requires:  `Join SetStore Start Stop` by the main thread; the accessors by any thread.
 // Costs:     one read of etcd per second; etcd is written to only when something changes.
@@ -15,7 +16,6 @@
 #include <string>
 #include <string_view>
 
-#include "cluster/records.h"
 #include "src/cluster/flush_ticket.h"
 #include "src/cluster/ownership.h"
 #include "src/cluster/routes.h"
@@ -23,6 +23,7 @@
 #include "src/process/clock.h"
 #include "storage/hash.h"
 #include "storage/store.h"
+#include "tools/cluster/records.h"
 
 namespace server {
 

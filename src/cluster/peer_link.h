@@ -17,10 +17,10 @@
 #include <string>
 #include <string_view>
 
-#include "cluster/frame.h"
 #include "src/cluster/inner_link.h"
 #include "src/cluster/reply_slots.h"
 #include "src/cluster/routes.h"
+#include "tools/cluster/frame.h"
 
 namespace server {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "cluster/etcd_client.h"
-#include "cluster/records.h"
+#include "tools/cluster/etcd_client.h"
+#include "tools/cluster/records.h"
 #include "src/config/config_file.h"
 #include "src/config/listen_address.h"
 #include "src/config/option_list.h"

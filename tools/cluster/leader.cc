@@ -1,4 +1,4 @@
-#include "cluster/leader.h"
+#include "tools/cluster/leader.h"
 
 #include <algorithm>
 #include <map>

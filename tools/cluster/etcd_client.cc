@@ -1,4 +1,4 @@
-#include "cluster/etcd_client.h"
+#include "tools/cluster/etcd_client.h"
 
 #include <event2/buffer.h>
 #include <event2/http.h>

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/json.h"
+#include "tools/cluster/json.h"
 
 struct evhttp_request;
 

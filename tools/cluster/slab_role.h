@@ -1,7 +1,8 @@
 // SlabRole is what one slab is to one node: whether the node may serve it, copies it to another
 // node, receives it, or has nothing to do with it. It is a state machine without clocks, sockets or
 // threads: times, what etcd says and what other nodes send come in as arguments, and what is to be
-// done goes out as a SlabActions. tests/cluster/hand_over_model_test.cc explores this very class.
+// done goes out as a SlabActions. tests/tools/cluster/hand_over_model_test.cc explores this very
+// class.
 //
 //   kForeign    another node's
 //   kReceiving  a copy arrives

@@ -1,12 +1,12 @@
-#include "cluster/records.h"
+#include "tools/cluster/records.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstring>
 
-#include "cluster/json.h"
 #include "protocol/base64.h"
+#include "tools/cluster/json.h"
 
 namespace cluster {
 namespace {

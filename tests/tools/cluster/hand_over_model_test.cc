@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "cluster/slab_role.h"
+#include "tools/cluster/slab_role.h"
 
 namespace {
 

@@ -1,12 +1,12 @@
-#include "cluster/records.h"
+#include "tools/cluster/records.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "cluster/frame.h"
-#include "cluster/handshake.h"
 #include "src/io/openssl_memory.h"
+#include "tools/cluster/frame.h"
+#include "tools/cluster/handshake.h"
 
 TEST_SUITE("cluster") {
   TEST_CASE("what is written to etcd is read again, and nothing else") {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/etcd_client.h"
+#include "tools/cluster/etcd_client.h"
 
 class EtcdProcess {
  public:

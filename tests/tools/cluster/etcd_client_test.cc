@@ -1,4 +1,4 @@
-#include "cluster/etcd_client.h"
+#include "tools/cluster/etcd_client.h"
 
 #include <doctest/doctest.h>
 #include <event2/event.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/cluster/etcd_process.h"
+#include "tests/tools/cluster/etcd_process.h"
 
 namespace {
 

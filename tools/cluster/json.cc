@@ -1,4 +1,4 @@
-#include "cluster/json.h"
+#include "tools/cluster/json.h"
 
 #include <charconv>
 #include <cstdio>

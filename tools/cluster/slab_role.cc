@@ -1,4 +1,4 @@
-#include "cluster/slab_role.h"
+#include "tools/cluster/slab_role.h"
 
 #include <utility>
 

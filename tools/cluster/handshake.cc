@@ -1,4 +1,4 @@
-#include "cluster/handshake.h"
+#include "tools/cluster/handshake.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

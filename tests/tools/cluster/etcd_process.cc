@@ -1,4 +1,4 @@
-#include "tests/cluster/etcd_process.h"
+#include "tests/tools/cluster/etcd_process.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

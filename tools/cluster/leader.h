@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/slab_role.h"
+#include "tools/cluster/slab_role.h"
 
 namespace cluster {
 
