@@ -91,7 +91,7 @@ void FreeShared(void* memory) { ::operator delete(memory); }
 void ReturnFreedPages() {
 #ifdef KBF_USE_JEMALLOC
   // The arenas that exist, and those to come.
-  ssize_t decay_ms = 1000;
+  ssize_t decay_ms = 100;
   const std::string all = "arena." + std::to_string(MALLCTL_ARENAS_ALL) + ".dirty_decay_ms";
   for (const std::string& name : {all, std::string("arenas.dirty_decay_ms")}) {
     (void)mallctl(name.c_str(), nullptr, nullptr, &decay_ms, sizeof(decay_ms));

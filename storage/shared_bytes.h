@@ -47,8 +47,8 @@ void* AllocateShared(size_t bytes);
 // What an allocation of this size really takes: the allocator's size class.
 size_t AllocatedBytes(size_t bytes);
 void FreeShared(void* memory);
-// From now on freed pages are returned to the system after a second, also while nothing is
-// allocated. Call it once, after the process has forked for the last time.
+// From now on freed pages are returned to the system after a tenth of a second, also while nothing
+// is allocated. Call it once, after the process has forked for the last time.
 void ReturnFreedPages();
 
 // Bytes of all blocks of the process that were removed from their tables and are still referenced.

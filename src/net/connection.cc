@@ -26,8 +26,11 @@ constexpr uint64_t kMemoryWaitMs = 30'000;
 constexpr uint64_t kStandstillMs = 100;
 constexpr uint64_t kGraceMs = 1000;
 constexpr uint64_t kFinishSeconds = 4;
-// Who has moved less than a kilobyte lately, or nothing for 50 ms, is closed before others.
+// Who has moved less than a kilobyte lately, or nothing for 50 ms, is closed before others. Who has
+// moved something just now is closed last of those that wait: a large request that has just begun
+// holds all its bytes and has moved few.
 constexpr double kProgressUnitBytes = 1024;
+constexpr double kMovingWeight = 0.01;
 constexpr double kStallUnitMs = 50;
 // Who waits for nothing but a new request is closed after everybody else: the memory of an idle TLS
 // connection is worth that of a slow reader only when no slow reader is left.
@@ -178,8 +181,9 @@ uint64_t Connection::StalledMs(uint64_t now_ms) const {
 }
 
 double Connection::ShedScore(uint64_t now_ms) const {
-  const double weight =
-      IsUnfinished() ? 1 + static_cast<double>(StalledMs(now_ms)) / kStallUnitMs : kIdleWeight;
+  const double weight = IsUnfinished()
+                            ? kMovingWeight + static_cast<double>(StalledMs(now_ms)) / kStallUnitMs
+                            : kIdleWeight;
   return static_cast<double>(HeldBytes()) * weight / (kProgressUnitBytes + progress_bytes_);
 }
 
